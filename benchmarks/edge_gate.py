@@ -1,0 +1,238 @@
+"""The edge gate against what a user would otherwise write and against the memory limit.
+
+python benchmarks/edge_gate.py                       every case, to out/edge_gate.json and .png
+python benchmarks/edge_gate.py --quick               the main case alone (H = 64, random graph, one thread)
+python benchmarks/edge_gate.py --large               10 M and 100 M edges
+python benchmarks/edge_gate.py --compare old.json    and fail where a ratio got worse
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import compare, compile_native, machine, medians, peak_bytes, progress, random_graph, save, table
+from torch import Tensor
+
+import dgl_ptdnet as ptd
+
+EDGES, NODES, FEATURES = 1_600_000, 57_000, 256
+MLP, EAGER, COMPILED, FUSED, LIMIT = "mlp on cat", "factorised", "torch.compile", "edge_gate", "limit"
+
+
+def gate_of(logit: Tensor) -> Tensor:
+    eps = torch.rand_like(logit).clamp(1e-7, 1 - 1e-7)
+    s = torch.sigmoid(torch.log(eps) - torch.log(1 - eps) + logit)
+    return torch.clamp(s * 1.2 - 0.1, 0, 1)
+
+
+def mlp_on_cat(x: Tensor, src: Tensor, dst: Tensor, layers: torch.nn.Module) -> Tensor:
+    return gate_of(layers(torch.cat([x[src], x[dst]], 1)).squeeze(1))
+
+
+def factorised(p: Tensor, q: Tensor, w: Tensor, c: Tensor, src: Tensor, dst: Tensor) -> Tensor:
+    return gate_of((torch.relu(p[src] + q[dst]) * w).sum(1) + c)
+
+
+class Limit:
+    """One pass over the edges that gathers each row it needs, forward; three, forward and backward."""
+
+    def __init__(self) -> None:
+        self.library = compile_native("limit.cpp")
+        self.ahead = 16
+
+    def passes(self, index: ptd.EdgeIndex, p: Tensor, q: Tensor, w: Tensor, out: Tensor, count: int) -> None:
+        _, in_src, in_dst, in_edge, _, out_pos = index.tensors
+        sizes = [p.shape[1], len(in_src), self.ahead, torch.get_num_threads()]
+        by_dst = (None, in_src, in_dst, p, q)
+        for order, other, own, far, near in (by_dst, by_dst, (out_pos, in_dst, in_src, q, p))[:count]:
+            pointers = [None if x is None else x.data_ptr() for x in (order, other, own, far, near, w)]
+            self.library.limit_pass(
+                *(ctypes.c_void_p(x) for x in pointers),
+                *(ctypes.c_int64(x) for x in sizes),
+                ctypes.c_void_p(in_edge.data_ptr()),
+                ctypes.c_void_p(out.data_ptr()),
+            )
+
+    def tune(self, *args: Any) -> None:
+        times = {}
+        for self.ahead in (4, 8, 16, 32, 64):
+            times[self.ahead] = medians({"": lambda: self.passes(*args, 1)}, 3)[""]
+        self.ahead = min(times, key=lambda ahead: times[ahead])
+
+
+class Case:
+    def __init__(self, graph: str, order: str, hidden: int, edges: int = EDGES, nodes: int = NODES) -> None:
+        torch.manual_seed(0)
+        self.name = f"{graph}, {order}, H={hidden}"
+        src, dst = random_graph(edges, nodes, power_law=graph == "power law")
+        if order == "by destination":
+            place = torch.argsort(dst, stable=True)
+            src, dst = src[place], dst[place]
+        self.src, self.dst, self.hidden, self.edges = src, dst, hidden, edges
+        self.p, self.q = (torch.randn(nodes, hidden, requires_grad=True) for _ in range(2))
+        self.w = (torch.randn(hidden) / hidden**0.5).requires_grad_()
+        self.c = torch.zeros((), requires_grad=True)
+        self.index = ptd.EdgeIndex(src, dst, nodes, nodes)
+        self.noise = torch.tensor([1, 2])
+        self.grad = torch.randn(edges)
+        self.out = torch.empty(edges)
+        self.nodes = nodes
+
+    def fused(self) -> Tensor:
+        inputs = (self.src, self.dst, self.p, self.q, self.w, self.c)
+        return ptd.edge_gate(*inputs, noise=self.noise, index=self.index)
+
+    def both(self, forward: Callable[[], Tensor]) -> Callable[[], None]:
+        def run() -> None:
+            forward().backward(self.grad)
+            for x in (self.p, self.q, self.w, self.c):
+                x.grad = None
+
+        return run
+
+    def contenders(self, limit: Limit, slow: bool) -> tuple[dict[str, Callable], dict[str, Callable]]:
+        inputs = (self.p, self.q, self.w, self.c, self.src, self.dst)
+        x = torch.randn(self.nodes, FEATURES)
+        project = torch.nn.Linear(FEATURES, 2 * self.hidden)
+        layers = torch.nn.Sequential(
+            torch.nn.Linear(2 * FEATURES, self.hidden), torch.nn.ReLU(), torch.nn.Linear(self.hidden, 1)
+        )
+        compiled = torch.compile(factorised)
+
+        def with_projection() -> Tensor:
+            p, q = project(x).chunk(2, 1)
+            return ptd.edge_gate(self.src, self.dst, p, q, self.w, self.c, noise=self.noise, index=self.index)
+
+        plain: dict[str, Callable[[], Tensor]] = {
+            FUSED: self.fused,
+            EAGER: lambda: factorised(*inputs),
+            COMPILED: lambda: compiled(*inputs),
+        }
+        if slow:
+            plain |= {MLP: lambda: mlp_on_cat(x, self.src, self.dst, layers), f"{FUSED} + projections": with_projection}
+        forward: dict[str, Callable] = {name: torch.no_grad()(run) for name, run in plain.items()}
+        backward: dict[str, Callable] = {name: self.both(run) for name, run in plain.items()}
+        rows = (self.index, self.p, self.q, self.w, self.out)
+        limit.tune(*rows)
+        forward[LIMIT] = lambda: limit.passes(*rows, 1)
+        backward[LIMIT] = lambda: limit.passes(*rows, 3)
+        forward["index"] = lambda: ptd.EdgeIndex(self.src, self.dst, self.nodes, self.nodes)
+        return forward, backward
+
+
+def run_case(case: Case, limit: Limit, threads: int, repeats: int, slow: bool) -> dict[str, Any]:
+    torch.set_num_threads(threads)
+    forward, backward = case.contenders(limit, slow)
+    result: dict[str, Any] = {"case": f"{case.name}, {threads} threads", "hidden": case.hidden, "edges": case.edges}
+    result["forward"] = medians(forward, repeats, rare=[MLP])
+    result["both"] = medians(backward, repeats, rare=[MLP])
+    result["bytes_an_edge"] = peak_bytes(case.both(case.fused)) / case.edges
+    return result
+
+
+def report(results: list[dict[str, Any]]) -> None:
+    for result in results:
+        print(f"\n{result['case']}: milliseconds (times edge_gate's); {result['bytes_an_edge']:.1f} bytes an edge")
+        rows = [["", "forward", "", "forward + backward", ""]]
+        for name in result["forward"]:
+            row = [name]
+            for part in ("forward", "both"):
+                ms, base = result[part].get(name), result[part][FUSED]
+                row += ["", ""] if ms is None else [f"{ms:.1f}", f"{ms / base:.2f}x"]
+            rows.append(row)
+        print(table(rows))
+
+
+def ratios(results: list[dict[str, Any]]) -> dict[str, float]:
+    """Our time in those of the others: the smaller, the better."""
+    found = {}
+    for result in results:
+        for part in ("forward", "both"):
+            times = result[part]
+            for name in set(times) - {FUSED, "index"}:
+                found[f"{result['case']}: {part}: {FUSED} / {name}"] = times[FUSED] / times[name]
+    return found
+
+
+def plot(results: list[dict[str, Any]], scaling: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(12, 4.5))
+    by_hidden = [r for r in results if r["case"].startswith("random, shuffled") and r["case"].endswith(", 1 threads")]
+    for axis, runs, key, label in ((axes[0], scaling, "edges", "edges"), (axes[1], by_hidden, "hidden", "H")):
+        for name in (MLP, EAGER, COMPILED, FUSED, LIMIT):
+            points = sorted((r[key], 1e6 * r["both"][name] / r["edges"]) for r in runs if name in r["both"])
+            if points:
+                axis.plot(*zip(*points), marker="o", label=name)
+        axis.set(xscale="log", yscale="log", xlabel=label, ylabel="ns an edge, forward + backward, one thread")
+        axis.grid(alpha=0.3)
+        axis.legend()
+    axes[0].set_title("H = 64, 28 edges a node")
+    axes[1].set_title("1.6 M edges")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    print(f"wrote {path}")
+
+
+def large(repeats: int) -> list[dict[str, Any]]:
+    """The time an edge at 10 M and 100 M edges, H = 16, 28 edges a node; all threads."""
+    results = []
+    for edges in (10_000_000, 100_000_000):
+        case = Case("random", "by destination", 16, edges, edges // 28)
+        run = {"forward": torch.no_grad()(case.fused), "both": case.both(case.fused)}
+        times = medians(run, repeats)
+        results.append({"edges": edges, **{k: 1e6 * v / edges for k, v in times.items()}})
+        print(f"{edges:>11,} edges: " + ", ".join(f"{k} {1e6 * v / edges:.2f} ns an edge" for k, v in times.items()))
+        del case, run
+    for part in ("forward", "both"):
+        print(f"{part}: 100 M / 10 M = {results[1][part] / results[0][part]:.2f}")
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="the main case alone")
+    parser.add_argument("--large", action="store_true", help="10 M and 100 M edges, nothing else")
+    parser.add_argument("--repeats", type=int, default=7, help="rounds a case (default 7)")
+    parser.add_argument("--out", type=Path, default=Path("out/edge_gate.json"), help="default out/edge_gate.json")
+    parser.add_argument("--compare", type=Path, help="an earlier result; exit code 1 on a regression")
+    args = parser.parse_args()
+    if args.large:
+        save(args.out.with_name(args.out.stem + "_large.json"), {"machine": machine(), "large": large(args.repeats)})
+        return
+    limit, cores = Limit(), torch.get_num_threads()
+    cases = [("random", "shuffled", 64, 1)]
+    if not args.quick:
+        cases = [
+            (graph, order, hidden, threads)
+            for graph, order in (("random", "shuffled"), ("random", "by destination"), ("power law", "shuffled"))
+            for hidden in (64, 1, 16, 128)
+            for threads in sorted({1, cores})
+        ]
+    results = []
+    for graph, order, hidden, threads in progress(cases):
+        slow = order == "shuffled"
+        results.append(run_case(Case(graph, order, hidden), limit, threads, args.repeats, slow))
+        report(results[-1:])
+    scaling = []
+    if not args.quick:
+        for edges in progress([100_000, 400_000, 1_600_000, 6_400_000]):
+            case = Case("random", "shuffled", 64, edges, edges // 28)
+            scaling.append(run_case(case, limit, 1, 3, slow=edges <= 400_000))
+    found = ratios(results)
+    save(args.out, {"machine": machine(), "results": results, "scaling": scaling, "ratios": found})
+    plot(results, scaling or results, args.out.with_suffix(".png"))
+    if args.compare:
+        compare(args.compare, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,504 @@
+// The edge gate on a CPU, for the level that the including file chose.
+#pragma once
+
+#include "../gate.h"
+#include "edge_gate_kernels.h"
+#include "vec.h"
+
+namespace dgl_ptdnet::PTD_LEVEL {
+namespace {
+
+constexpr int block = 64;  // positions whose noise is drawn together: sixteen counters give 64 edges theirs
+
+// 64-byte lines of a row of n elements, should it start at a line.
+template <class Row>
+PTD_INLINE int64_t row_lines(int64_t n) {
+  return (n * static_cast<int64_t>(sizeof(Row)) + 63) / 64;
+}
+
+PTD_INLINE void prefetch(const void* x) { __builtin_prefetch(x, 0, 3); }
+
+// x[l][j]: output l of Philox for counter j of sixteen.
+PTD_INLINE void philox16(const uint32_t* low, const uint32_t* high, uint64_t seed, uint64_t offset, uint32_t (*x)[16]) {
+  for (int j = 0; j < 16; j += Ints::width) {
+    Ints c0 = Ints::load(low + j), c1 = Ints::load(high + j);
+    Ints c2 = Ints::splat(static_cast<uint32_t>(offset)), c3 = Ints::splat(static_cast<uint32_t>(offset >> 32));
+    uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      Ints a_high, a_low, b_high, b_low;
+      c0.multiply(0xD2511F53u, a_high, a_low);
+      c2.multiply(0xCD9E8D57u, b_high, b_low);
+      c0 = b_high ^ c1 ^ Ints::splat(k0);
+      c2 = a_high ^ c3 ^ Ints::splat(k1);
+      c1 = b_low;
+      c3 = a_low;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    c0.store(x[0] + j);
+    c1.store(x[1] + j);
+    c2.store(x[2] + j);
+    c3.store(x[3] + j);
+  }
+}
+
+// The upper 23 bits of the draws of n <= 64 edges; rounds up to whole vectors, so `edges` holds 64 numbers.
+PTD_INLINE void draw(const EdgeGateForward& a, const int32_t* edges, int n, uint32_t* bits) {
+  const uint64_t seed = static_cast<uint64_t>(a.noise[0]), offset = static_cast<uint64_t>(a.noise[1]);
+  alignas(64) uint32_t low[16], high[16], x[4][16];
+  bool in_order = !a.edge_ids && n == block && edges[0] % 4 == 0;
+  if (in_order) {
+    int32_t away = 0;
+    for (int j = 0; j < block; ++j) away |= edges[j] ^ (edges[0] + j);
+    in_order = away == 0;
+  }
+  if (in_order) {
+    for (int j = 0; j < 16; ++j) low[j] = static_cast<uint32_t>(edges[0] / 4 + j), high[j] = 0;
+    philox16(low, high, seed, offset, x);
+    for (int j = 0; j < 16; ++j)
+      for (int l = 0; l < 4; ++l) bits[4 * j + l] = x[l][j] >> 9;
+    return;
+  }
+  for (int first = 0; first < n; first += 16) {
+    alignas(64) uint32_t lane[16];
+    for (int j = 0; j < 16; ++j) {
+      const uint64_t id = static_cast<uint64_t>(a.edge_ids ? a.edge_ids[edges[first + j]] : edges[first + j]);
+      low[j] = static_cast<uint32_t>(id >> 2), high[j] = static_cast<uint32_t>(id >> 34), lane[j] = id & 3;
+    }
+    philox16(low, high, seed, offset, x);
+    for (int j = 0; j < 16; ++j) {
+      const uint32_t odd = lane[j] & 1, upper = lane[j] & 2;
+      const uint32_t lower_pair = odd ? x[1][j] : x[0][j], upper_pair = odd ? x[3][j] : x[2][j];
+      bits[first + j] = (upper ? upper_pair : lower_pair) >> 9;
+    }
+  }
+}
+
+template <class V, class Row, bool leaky>
+struct Logits {
+  using A = typename V::Acc;
+  const EdgeGateForward& a;
+  const Row *p, *q;
+  const A* w;
+  V negative_slope;
+  int64_t lines, ahead, bytes;
+
+  explicit Logits(const EdgeGateForward& args)
+      : a(args),
+        p(static_cast<const Row*>(args.p)),
+        q(static_cast<const Row*>(args.q)),
+        w(static_cast<const A*>(args.w)),
+        negative_slope(V::splat(static_cast<A>(args.negative_slope))),
+        lines(row_lines<Row>(args.hidden)),
+        bytes(mask_bytes(args.hidden)) {
+    ahead = 2048 / args.hidden;  // about 8 KB
+    ahead = ahead < 8 ? 8 : ahead > 32 ? 32 : ahead;
+  }
+
+  PTD_INLINE V activate(V x, uint32_t bits) const {
+    if constexpr (leaky) return V::select(bits, x, x * negative_slope);
+    return x.relu();
+  }
+
+  // Four edges' share of columns [k, k + width), or of the n that are left of a row.
+  template <bool whole, bool masked>
+  PTD_INLINE void columns(const Row* const* ps, const Row* const* qs, int64_t k, int n, uint8_t* const* masks,
+                          V* sum) const {
+    const V wk = whole ? V::load(w + k) : V::load(w + k, n);
+    for (int j = 0; j < 4; ++j) {
+      const V x = whole ? V::load(ps[j] + k) + V::load(qs[j] + k) : V::load(ps[j] + k, n) + V::load(qs[j] + k, n);
+      const uint32_t bits = leaky || masked ? x.positive() : 0;
+      if (masked) {
+        if (V::width == 16 && (whole || n > 8)) {
+          const uint16_t both = static_cast<uint16_t>(bits);
+          std::memcpy(masks[j] + k / 8, &both, 2);
+        } else {
+          masks[j][k / 8] = static_cast<uint8_t>(bits);
+        }
+      }
+      sum[j] = activate(x, bits).fma(wk, sum[j]);
+    }
+  }
+
+  // The sums of width positions from i on. Positions past `last` repeat it; where there are none, and rows to
+  // prefetch for all, the caller says so by `inside`. A `fixed` H lets the compiler unroll.
+  template <int fixed, bool masked, bool inside>
+  PTD_INLINE V group(int64_t i, int64_t last) const {
+    const int64_t h = fixed ? fixed : a.hidden, prefetched = fixed ? row_lines<Row>(fixed) : lines;
+    V sum[V::width];
+    for (int g = 0; g < V::width; g += 4) {
+      const Row *ps[4], *qs[4];
+      uint8_t* masks[4];
+      for (int j = 0; j < 4; ++j) {
+        const int64_t here = inside || i + g + j <= last ? i + g + j : last;
+        ps[j] = p + a.index.in_src[here] * a.p_stride;
+        qs[j] = q + a.index.in_dst[here] * a.q_stride;
+        masks[j] = a.mask + here * (fixed ? (fixed + 7) / 8 : bytes);
+        const int64_t later = inside || here + ahead < a.index.edges ? here + ahead : here;
+        const char* row = reinterpret_cast<const char*>(p + a.index.in_src[later] * a.p_stride);
+        for (int64_t line = 0; line < prefetched; ++line) prefetch(row + 64 * line);
+        __builtin_prefetch(static_cast<const A*>(a.z) + a.index.in_edge[later], 1, 3);
+        sum[g + j] = V::splat(0);
+      }
+      if constexpr (fixed != 0) {
+#pragma GCC unroll 16
+        for (int k = 0; k < fixed; k += V::width) columns<true, masked>(ps, qs, k, 0, masks, sum + g);
+      } else {
+        int64_t k = 0;
+        for (; k + V::width <= h; k += V::width) columns<true, masked>(ps, qs, k, 0, masks, sum + g);
+        if (k < h) columns<false, masked>(ps, qs, k, static_cast<int>(h - k), masks, sum + g);
+      }
+    }
+    return V::sums(sum);
+  }
+
+  template <bool masked, bool inside>
+  PTD_INLINE V group(int64_t i, int64_t last) const {
+    switch (a.hidden) {
+      case 16:
+        return group<16, masked, inside>(i, last);
+      case 32:
+        return group<32, masked, inside>(i, last);
+      case 64:
+        return group<64, masked, inside>(i, last);
+      case 128:
+        return group<128, masked, inside>(i, last);
+      default:
+        return group<0, masked, inside>(i, last);
+    }
+  }
+
+  V at(int64_t i, int64_t last) const {
+    const bool inside = i + V::width <= last + 1 && last + ahead < a.index.edges;
+    if (!inside) return a.mask ? group<true, false>(i, last) : group<false, false>(i, last);
+    return a.mask ? group<true, true>(i, last) : group<false, true>(i, last);
+  }
+
+  // hidden = 1: the node numbers of width edges fill a vector.
+  PTD_INLINE V separable(int64_t i, int64_t last) const {
+    alignas(64) A x[V::width];
+    for (int j = 0; j < V::width; ++j) {
+      const int64_t here = i + j <= last ? i + j : last;
+      x[j] =
+          static_cast<A>(p[a.index.in_src[here] * a.p_stride]) + static_cast<A>(q[a.index.in_dst[here] * a.q_stride]);
+    }
+    const V sum = V::load(x);
+    return activate(sum, leaky ? sum.positive() : 0) * V::splat(w[0]);
+  }
+};
+
+template <class V, class Row, bool leaky>
+void forward_tasks(const EdgeGateForward& a, int64_t begin, int64_t end, double* penalty) {
+  using A = typename V::Acc;
+  const Logits<V, Row, leaky> logits(a);
+  const Stretch<A> s = stretch<A>(a.tau, a.gamma, a.zeta, a.noisy);
+  const V scale = V::splat(s.scale), range = V::splat(s.zeta - s.gamma), gamma = V::splat(s.gamma);
+  const V shift = V::splat(-s.shift), c = V::splat(*static_cast<const A*>(a.c));
+  const V half = V::splat(A(0.5)), unit = V::splat(A(1.1920928955078125e-07)), one = V::splat(1), minus = V::splat(-1);
+  const A* bias = static_cast<const A*>(a.edge_bias);
+  A *z = static_cast<A*>(a.z), *kept_logit = static_cast<A*>(a.logit);
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t task_end = (task + 1) * task_edges < a.index.edges ? (task + 1) * task_edges : a.index.edges;
+    double kept[V::width] = {};
+    for (int64_t i = task * task_edges; i < task_end; i += block) {
+      const int n = static_cast<int>(task_end - i < block ? task_end - i : block);
+      const int64_t last = i + n - 1;
+      alignas(64) int32_t edges[block];
+      alignas(64) uint32_t bits[block];
+      for (int j = 0; j < n; ++j) edges[j] = a.index.in_edge[i + j];
+      for (int j = n; j < block; ++j) edges[j] = edges[n - 1];
+      if (a.noisy) draw(a, edges, n, bits);
+      V kept_block = V::splat(0);
+      for (int g = 0; g < n; g += V::width) {
+        V logit = a.hidden == 1 ? logits.separable(i + g, last) : logits.at(i + g, last);
+        const int count = n - g < V::width ? n - g : V::width;
+        if (bias) {
+          alignas(64) A b[V::width];
+          for (int j = 0; j < V::width; ++j) b[j] = bias[edges[g + j]];
+          logit = logit + V::load(b);
+        }
+        logit = logit + c;
+        V x = logit;
+        if (a.noisy) {
+          const V eps = (V::from_bits(bits + g) + half) * unit;
+          x = x + (eps / eps.fma(minus, one)).log();
+        }
+        alignas(64) A out[V::width];
+        (x * scale).sigmoid().fma(range, gamma).clip01().store(out);
+        for (int j = 0; j < count; ++j) z[edges[g + j]] = out[j];
+        if (penalty) {
+          (logit + shift).sigmoid().store(out);
+          kept_block = kept_block + V::load(out, count);
+        }
+        if (kept_logit) {
+          logit.store(out);
+          for (int j = 0; j < count; ++j) kept_logit[edges[g + j]] = out[j];
+        }
+      }
+      if (penalty) {
+        A sums[V::width];
+        kept_block.store(sums);
+        for (int j = 0; j < V::width; ++j) kept[j] += sums[j];
+      }
+    }
+    if (penalty) {
+      penalty[task] = 0;
+      for (int j = 0; j < V::width; ++j) penalty[task] += kept[j];
+    }
+  }
+}
+
+// ---- backward ------------------------------------------------------------------------------------------------
+
+// dL/dlogit of the caller's edges [begin, end), into shares.by_edge. Returns their sum.
+template <class V>
+double logit_gradients(const EdgeGateBackward& a, typename V::Acc* by_edge, int64_t begin, int64_t end) {
+  using A = typename V::Acc;
+  const Stretch<A> s = stretch<A>(a.tau, a.gamma, a.zeta, a.noisy);
+  const A *z = static_cast<const A*>(a.z), *grad_z = static_cast<const A*>(a.grad_z);
+  const A *logit = static_cast<const A*>(a.logit), *grad_penalty = static_cast<const A*>(a.grad_penalty);
+  double total = 0;
+  for (int64_t e = begin; e < end; ++e) by_edge[e] = grad_z ? grad_z[e] * s.slope(z[e]) : A(0);
+  if (grad_penalty) {
+    for (int64_t e = begin; e < end; e += V::width) {
+      const int n = static_cast<int>(end - e < V::width ? end - e : V::width);
+      alignas(64) A kept[V::width];
+      (V::load(logit + e, n) + V::splat(-s.shift)).sigmoid().store(kept);
+      for (int j = 0; j < n; ++j) by_edge[e + j] += *grad_penalty * kept[j] * (A(1) - kept[j]);
+    }
+  }
+  for (int64_t e = begin; e < end; ++e) total += by_edge[e];
+  return total;
+}
+
+// The same by position, for the sums over rows; with hidden = 1 times the activation's slope, which nobody kept.
+template <class V, class Row>
+void order_gradients(const EdgeGateBackward& a, const typename V::Acc* by_edge, int64_t begin, int64_t end) {
+  using A = typename V::Acc;
+  const Row *p = static_cast<const Row*>(a.p), *q = static_cast<const Row*>(a.q);
+  A* ordered = static_cast<A*>(a.grad_logit);
+  for (int64_t i = begin; i < end; ++i) ordered[i] = by_edge[a.index.in_edge[i]];
+  if (a.hidden > 1) return;
+  for (int64_t i = begin; i < end; ++i) {
+    const A x = static_cast<A>(p[a.index.in_src[i] * a.p_stride]) + static_cast<A>(q[a.index.in_dst[i] * a.q_stride]);
+    ordered[i] *= x > A(0) ? A(1) : static_cast<A>(a.negative_slope);
+  }
+}
+
+// sum[0 .. count * width): the masked sum over slots [begin, end), of columns from `byte` of the masks on.
+template <class V, bool leaky, int count>
+void add_masked(const EdgeGateBackward& a, const int32_t* order, int64_t begin, int64_t end, int64_t byte,
+                typename V::Acc* sum) {
+  using A = typename V::Acc;
+  const int64_t bytes = mask_bytes(a.hidden), edges = a.index.edges;
+  const A* grads = static_cast<const A*>(a.grad_logit);
+  const A negative_slope = static_cast<A>(a.negative_slope);
+  V acc[count];
+  for (int k = 0; k < count; ++k) acc[k] = V::splat(0);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t position = order ? order[i] : i;
+    if (order) {
+      const int64_t later = order[i + 24 < edges ? i + 24 : i];
+      prefetch(a.mask + later * bytes);
+      prefetch(grads + later);
+    }
+    const uint8_t* mask = a.mask + position * bytes + byte;
+    const V g = V::splat(grads[position]), below = V::splat(grads[position] * negative_slope);
+    for (int k = 0; k < count; ++k) {
+      // The last vector of a row may have half its bytes.
+      const bool half = V::width == 16 && k == count - 1 && byte + 2 * k + 1 >= bytes;
+      uint16_t bits = mask[k * V::width / 8];
+      if (V::width == 16 && !half) std::memcpy(&bits, mask + 2 * k, 2);
+      acc[k] = leaky ? acc[k] + V::select(bits, g, below) : acc[k].add_where(bits, g);
+    }
+  }
+  for (int k = 0; k < count; ++k) acc[k].store(sum + k * V::width);
+}
+
+// sum [hidden]: over slots [begin, end). A long row is added up in stretches, and those in double: a hub's gradient
+// is as good as a leaf's.
+template <class V, bool leaky>
+void sum_slots(const EdgeGateBackward& a, const int32_t* order, int64_t begin, int64_t end, double* sum) {
+  using A = typename V::Acc;
+  using Add = void (*)(const EdgeGateBackward&, const int32_t*, int64_t, int64_t, int64_t, A*);
+  static constexpr Add adds[] = {add_masked<V, leaky, 1>, add_masked<V, leaky, 2>, add_masked<V, leaky, 3>,
+                                 add_masked<V, leaky, 4>, add_masked<V, leaky, 5>, add_masked<V, leaky, 6>,
+                                 add_masked<V, leaky, 7>, add_masked<V, leaky, 8>};
+  if (a.hidden == 1) {
+    const A* grads = static_cast<const A*>(a.grad_logit);
+    sum[0] = 0;
+    for (int64_t i = begin; i < end; ++i) sum[0] += grads[order ? order[i] : i];
+    return;
+  }
+  constexpr int64_t stretch_edges = 128, most = 8 * V::width;
+  alignas(64) A part[most];
+  for (int64_t k = 0; k < a.hidden; k += most) {
+    const int64_t columns = a.hidden - k < most ? a.hidden - k : most;
+    const Add add = adds[(columns + V::width - 1) / V::width - 1];
+    for (int64_t i = begin; i < end; i += stretch_edges) {
+      add(a, order, i, i + stretch_edges < end ? i + stretch_edges : end, k / 8, part);
+      for (int64_t j = 0; j < columns; ++j) sum[k + j] = i == begin ? part[j] : sum[k + j] + part[j];
+    }
+  }
+}
+
+// One side of the graph: the rows whose gradients a pass makes.
+template <class Row>
+struct Side {
+  const int32_t *ptr, *order;
+  int64_t rows, stride;
+  const Row* features;
+  Row* grad;
+  double sign;  // of the centre in the weight's gradient
+
+  static PTD_INLINE Side dst(const EdgeGateBackward& a) {
+    return {a.index.in_ptr,
+            nullptr,
+            a.index.num_dst,
+            a.q_stride,
+            static_cast<const Row*>(a.q),
+            static_cast<Row*>(a.grad_q),
+            1};
+  }
+  static PTD_INLINE Side src(const EdgeGateBackward& a) {
+    return {a.index.out_ptr,
+            a.index.out_pos,
+            a.index.num_src,
+            a.p_stride,
+            static_cast<const Row*>(a.p),
+            static_cast<Row*>(a.grad_p),
+            -1};
+  }
+  // The last row that starts at or before position i, which lies in it.
+  int64_t row_of(int64_t i) const {
+    int64_t low = 0, high = rows;
+    while (high - low > 1) {
+      const int64_t middle = (low + high) / 2;
+      (ptr[middle] <= i ? low : high) = middle;
+    }
+    return low;
+  }
+};
+
+// A row's sum is complete: its gradient is w times it, and its share of w's gradient a node-level product.
+template <class V, class Row>
+void finish_row(const EdgeGateBackward& a, const Side<Row>& side, int64_t row, const double* sum, const double* center,
+                double* grad_w) {
+  using A = typename V::Acc;
+  const A* w = static_cast<const A*>(a.w);
+  const Row* x = side.features + row * side.stride;
+  Row* grad = side.grad + row * a.hidden;
+  for (int64_t k = 0; k < a.hidden; ++k) grad[k] = static_cast<Row>(static_cast<A>(w[k] * sum[k]));
+  for (int64_t k = 0; k < a.hidden; ++k) {
+    const double term = (static_cast<double>(static_cast<A>(x[k])) + side.sign * center[k]) * sum[k];
+    grad_w[k] += sum[k] == 0 ? 0.0 : term;  // an infinite entry without a gradient adds nothing
+  }
+}
+
+template <class V, class Row, bool leaky>
+void sum_rows(const EdgeGateBackward& a, const Side<Row>& side, const Shares& shares, int64_t task, double* sum) {
+  const int64_t h = a.hidden, begin = task * task_edges;
+  const int64_t end = begin + task_edges < a.index.edges ? begin + task_edges : a.index.edges;
+  double* grad_w = shares.grad_w + task * h;
+  for (int64_t k = 0; k < h; ++k) grad_w[k] = 0;
+  for (int64_t row = task == 0 ? 0 : side.row_of(begin); row < side.rows; ++row) {
+    const int64_t first = side.ptr[row], past = side.ptr[row + 1];
+    if (first > end || (first == end && past > end)) break;
+    if (first == past) {
+      std::memset(static_cast<void*>(side.grad + row * h), 0, h * sizeof(Row));
+      continue;
+    }
+    const bool began = first<begin, goes_on = past> end;
+    sum_slots<V, leaky>(a, side.order, began ? begin : first, goes_on ? end : past, sum);
+    if (began || goes_on) {
+      std::memcpy(shares.pieces + (2 * task + !began) * h, sum, h * sizeof(double));
+    } else {
+      finish_row<V, Row>(a, side, row, sum, shares.center, grad_w);
+    }
+  }
+}
+
+template <class V, class Row, bool leaky>
+void join_pieces(const EdgeGateBackward& a, const Side<Row>& side, const Shares& shares, double* grad_w, double* sum) {
+  const int64_t h = a.hidden, tasks = count_tasks(a.index.edges);
+  for (int64_t task = 0; task < tasks; ++task) {
+    for (int64_t k = 0; k < h; ++k) grad_w[k] += shares.grad_w[task * h + k];
+    const int64_t end = (task + 1) * task_edges;
+    if (end >= a.index.edges) break;
+    const int64_t row = side.row_of(end - 1), first = side.ptr[row], past = side.ptr[row + 1];
+    if (past <= end || first < task * task_edges) continue;  // no row begins here and goes on
+    std::memcpy(sum, shares.pieces + (2 * task + 1) * h, h * sizeof(double));
+    for (int64_t later = task + 1; later * task_edges < past; ++later)
+      for (int64_t k = 0; k < h; ++k) sum[k] += shares.pieces[2 * later * h + k];
+    finish_row<V, Row>(a, side, row, sum, shares.center, grad_w);
+  }
+}
+
+// A row of sums, on the stack where it is short.
+struct RowBuffer {
+  double local[512];
+  double* data;
+  explicit RowBuffer(int64_t hidden) : data(hidden <= 512 ? local : new double[hidden]) {}
+  ~RowBuffer() {
+    if (data != local) delete[] data;
+  }
+  RowBuffer(const RowBuffer&) = delete;
+  RowBuffer& operator=(const RowBuffer&) = delete;
+};
+
+template <class V, class Row, bool leaky>
+struct Kernel {
+  using A = typename V::Acc;
+  static void by_edge(const EdgeGateBackward& a, const Shares& shares, int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = task * task_edges, past = first + task_edges;
+      shares.grad_c[task] =
+          logit_gradients<V>(a, static_cast<A*>(shares.by_edge), first, past < a.index.edges ? past : a.index.edges);
+    }
+  }
+  static void by_dst(const EdgeGateBackward& a, const Shares& shares, int64_t begin, int64_t end) {
+    RowBuffer sum(a.hidden);
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = task * task_edges, past = first + task_edges;
+      order_gradients<V, Row>(a, static_cast<const A*>(shares.by_edge), first,
+                              past < a.index.edges ? past : a.index.edges);
+      sum_rows<V, Row, leaky>(a, Side<Row>::dst(a), shares, task, sum.data);
+    }
+  }
+  static void by_src(const EdgeGateBackward& a, const Shares& shares, int64_t begin, int64_t end) {
+    RowBuffer sum(a.hidden);
+    for (int64_t task = begin; task < end; ++task)
+      sum_rows<V, Row, leaky>(a, Side<Row>::src(a), shares, task, sum.data);
+  }
+  static void join_dst(const EdgeGateBackward& a, const Shares& shares, double* grad_w) {
+    RowBuffer sum(a.hidden);
+    join_pieces<V, Row, leaky>(a, Side<Row>::dst(a), shares, grad_w, sum.data);
+  }
+  static void join_src(const EdgeGateBackward& a, const Shares& shares, double* grad_w) {
+    RowBuffer sum(a.hidden);
+    join_pieces<V, Row, leaky>(a, Side<Row>::src(a), shares, grad_w, sum.data);
+  }
+  static constexpr EdgeGateKernels table{forward_tasks<V, Row, leaky>, by_edge, by_dst, by_src, join_dst, join_src};
+};
+
+template <bool leaky>
+const EdgeGateKernels& choose(Dtype dtype) {
+  switch (dtype) {
+#if !defined(PTD_LEVEL_AVX512) && !defined(PTD_LEVEL_AVX2)
+    case Dtype::f64:
+      return Kernel<Plain<double>, double, leaky>::table;
+#endif
+    case Dtype::bf16:
+      return Kernel<Vec, c10::BFloat16, leaky>::table;
+    case Dtype::f16:
+      return Kernel<Vec, c10::Half, leaky>::table;
+    default:
+      return Kernel<Vec, float, leaky>::table;
+  }
+}
+
+}  // namespace
+
+const EdgeGateKernels& edge_gate(Dtype dtype, bool leaky) { return leaky ? choose<true>(dtype) : choose<false>(dtype); }
+
+}  // namespace dgl_ptdnet::PTD_LEVEL

@@ -1,0 +1,351 @@
+// Backward: sums of rows, by destination and then by source. A group of lanes has a task, a range of edges of fixed
+// length, so that a hub is shared by many groups; no row of p or q is gathered.
+#include "common.cuh"
+
+namespace dgl_ptdnet::cuda {
+namespace {
+
+// What a row that spans several tasks leaves in each of them, until its sum is complete.
+template <class A>
+struct Pieces {
+  A* sums;        // [tasks, 2, columns]: of the row that began before the task, of the row that goes on after it
+  int* meetings;  // [tasks], zero before and after
+
+  __device__ __forceinline__ A* at(uint32_t first_task, uint32_t place, int columns) const {
+    return sums + (uint64_t{first_task + place} * 2 + (place == 0)) * columns;
+  }
+
+  // Adds the pieces of tasks first_task .. first_task + count in a tree of neighbours: the later of two adds both, so
+  // the result does not depend on who is late. True in the group that ends up with the sum.
+  template <int V>
+  __device__ __forceinline__ bool join(A (&sum)[V], uint32_t task, uint32_t first_task, uint32_t count, int lanes) const {
+    const int lane = threadIdx.x % lanes;
+    const unsigned group = group_mask(lanes);
+    uint32_t place = task - first_task;
+    for (uint32_t width = 1; width < count; width *= 2) {
+      const uint32_t other = place ^ width;  // place is a multiple of width
+      if (other >= count) continue;
+      A* mine = at(first_task, place, V * lanes) + lane * V;
+#pragma unroll
+      for (int i = 0; i < V; ++i) mine[i] = sum[i];
+      __threadfence();
+      __syncwarp(group);
+      int arrived = 0;
+      if (lane == 0) {
+        int* meeting = meetings + first_task + (place > other ? place : other);  // no other pair has it
+        arrived = atomicAdd(meeting, 1);
+        if (arrived == 1) atomicExch(meeting, 0);
+      }
+      if (__shfl_sync(group, arrived, 0, lanes) == 0) return false;
+      __threadfence();
+      const A* theirs = at(first_task, other, V * lanes) + lane * V;
+#pragma unroll
+      for (int i = 0; i < V; ++i) sum[i] += __ldcg(theirs + i);
+      place = place < other ? place : other;
+    }
+    return true;
+  }
+};
+
+// For the pass over sources every position has a record, dL/dlogit and the mask: one sector instead of two. It never
+// straddles a cache line or, up to 32 bytes, a sector.
+int64_t size_of_record(int64_t hidden, int64_t acc_bytes) {
+  const int64_t bytes = acc_bytes + mask_bytes(hidden);
+  if (bytes > 32) return ceil_div(bytes, 32) * 32;
+  int64_t size = acc_bytes;
+  while (size < bytes) size *= 2;
+  return size;
+}
+
+template <class T>
+struct Plan {
+  EdgeGateBackward args;
+  Stretch<Acc<T>> stretch;
+  int64_t mask_bytes, record_bytes;
+  int lanes, tile;  // of a task: its lanes, its edges
+  int64_t tasks;
+  bool vector_p, vector_q, vector_grad;
+  // scratch; all but the records for each slab of columns
+  char* records;          // [E, record_bytes], by position
+  double* totals;         // [slabs, columns]: grad_w's share from destinations
+  BlockTree blocks;       // [slabs, nodes, columns + 1]
+  Pieces<Acc<T>> pieces;  // [slabs, tasks, 2, columns]
+  int64_t nodes, arrivals;
+};
+
+// The row that a slot lies in, the last one that does not start after it. `row` is known not to start after it; steps
+// grow, so that runs of rows without edges are crossed quickly.
+__device__ __forceinline__ uint32_t row_of(const uint32_t* ptr, uint32_t rows, uint32_t slot, uint32_t row,
+                                           uint32_t step) {
+  for (; row + step < rows && __ldg(ptr + (row + step)) <= slot; step *= 2) row += step;
+  for (step /= 2; step > 0; step /= 2)
+    if (row + step < rows && __ldg(ptr + (row + step)) <= slot) row += step;
+  return row;
+}
+
+// A number near the mean of a column of p; any is right, but this one keeps grad_w's digits.
+template <class T>
+__device__ __forceinline__ Acc<T> centre(const EdgeGateBackward& args, int64_t column) {
+  constexpr int kSamples = 8;
+  Acc<T> sum = 0;
+  int count = 0;
+  for (int i = 0; i < kSamples; ++i) {
+    const int64_t row = args.index.num_src * i / kSamples;
+    const Acc<T> x = widen(__ldg(static_cast<const T*>(args.p) + row * args.p_stride + column));
+    if (isfinite(x)) sum += x / kSamples, ++count;
+  }
+  return count ? sum * kSamples / count : Acc<T>(0);
+}
+
+// dL/dlogit of the edge at a position.
+template <class A>
+__device__ __forceinline__ A grad_logit(const EdgeGateBackward& args, const Stretch<A>& stretch, int64_t e) {
+  A grad = 0;
+  if (args.grad_z)
+    grad = times(__ldg(static_cast<const A*>(args.grad_z) + e), stretch.slope(__ldg(static_cast<const A*>(args.z) + e)));
+  if (args.grad_penalty) {
+    const A slope = stretch.kept_slope(__ldg(static_cast<const A*>(args.logit) + e));
+    grad += times(__ldg(static_cast<const A*>(args.grad_penalty)), slope);
+  }
+  return grad;
+}
+
+// Sums over the edges of each destination, or of each source. V columns a lane; blockIdx.y is a slab of V * lanes.
+template <class T, int V, bool kByDst>
+__global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3) edge_gate_backward_kernel(const Plan<T> plan) {
+  using A = Acc<T>;
+  constexpr int kAhead = 8;  // mask bytes that a lane reads before it uses the first
+  __shared__ alignas(16) A center[V * kWarp];
+  __shared__ alignas(16) A weight[V * kWarp];
+  __shared__ double part[V * kWarp + 1];
+  __shared__ double grad_w[V][kMaxThreads];  // each thread's own: it is touched once a row, registers are dear
+
+  const EdgeGateBackward& args = plan.args;
+  const EdgeIndexView& index = args.index;
+  // Counts fit in 31 bits, so sums of two of them do not overflow.
+  const uint32_t* ptr = reinterpret_cast<const uint32_t*>(kByDst ? index.in_ptr : index.out_ptr);
+  const uint32_t rows = kByDst ? index.num_dst : index.num_src, edges = index.edges, tile = plan.tile;
+  const int lanes = plan.lanes, lane = threadIdx.x % lanes;
+  const int columns = V * lanes, hidden = args.hidden;
+  const int first_column = blockIdx.y * columns, k = first_column + lane * V, byte = k / kColumns;
+  const unsigned group = group_mask(lanes);
+  const A negative_slope = static_cast<A>(args.negative_slope);
+  char* records = plan.records;
+
+  for (int j = threadIdx.x; j < columns; j += blockDim.x) {
+    const int column = first_column + j;
+    center[j] = column < hidden ? centre<T>(args, column) : A(0);
+    weight[j] = column < hidden ? __ldg(static_cast<const A*>(args.w) + column) : A(0);
+  }
+#pragma unroll
+  for (int i = 0; i < V; ++i) grad_w[i][threadIdx.x] = 0;
+  double grad_c[1] = {0};
+  __syncthreads();
+
+  const auto finish_row = [&](uint32_t row, A(&sum)[V]) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) sum[i] = times(weight[lane * V + i], sum[i]);
+    T* grad = static_cast<T*>(kByDst ? args.grad_q : args.grad_p) + row * args.hidden;
+    store_columns<V>(grad, k, hidden, plan.vector_grad, sum);
+  };
+
+  // A task's share of a row: all of it, or a piece. Which group joins the pieces is chance, so grad_w has to take
+  // its share here.
+  const auto end_row = [&](uint32_t task, uint32_t row, uint32_t row_end, A(&sum)[V]) {
+    const T* features = static_cast<const T*>(kByDst ? args.q : args.p) + row * (kByDst ? args.q_stride : args.p_stride);
+    A x[V];
+    if (V > 1 && (kByDst ? plan.vector_q : plan.vector_p)) {
+      load_columns<V, (V > 1)>(features, k, hidden, x);
+    } else {
+      load_columns<V, false>(features, k, hidden, x);
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const A away = kByDst ? x[i] + center[lane * V + i] : x[i] - center[lane * V + i];
+      grad_w[i][threadIdx.x] += times(away, sum[i]);
+    }
+    const uint32_t first_task = __ldg(ptr + row) / tile, count = (row_end - 1) / tile - first_task + 1;
+    Pieces<A> pieces = plan.pieces;
+    pieces.sums += int64_t{blockIdx.y} * plan.tasks * 2 * columns;
+    pieces.meetings += int64_t{blockIdx.y} * plan.tasks;
+    if (pieces.join(sum, task, first_task, count, lanes)) finish_row(row, sum);
+  };
+
+  const uint32_t items = (max(rows, edges) + tile - 1) / tile, groups = gridDim.x * (blockDim.x / lanes);
+  for (uint32_t item = blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; item < items; item += groups) {
+    // Rows without an edge belong to no task: every group clears those of its share of the rows.
+    const uint32_t begin = item * tile;
+    for (uint32_t first = begin; first < begin + tile && first < rows; first += lanes) {
+      const uint32_t row = first + lane;
+      unsigned empty = __ballot_sync(group, row < rows && __ldg(ptr + row) == __ldg(ptr + row + 1));
+      for (; empty; empty &= empty - 1) {
+        A zero[V] = {};
+        finish_row(first + (__ffs(empty) - 1) % lanes, zero);
+      }
+    }
+
+    if (begin >= edges) continue;
+    const uint32_t end = min(begin + tile, edges);
+    uint32_t row = row_of(ptr, rows, begin, 0, 1u << (31 - __clz(rows)));
+    uint32_t row_end = __ldg(ptr + row + 1);
+    A sum[V] = {};
+    for (uint32_t first = begin; first < end; first += lanes) {
+      const uint32_t slot = first + lane;
+      const int count = min(static_cast<uint32_t>(lanes), end - first);
+      uint32_t position = slot;
+      A grad = 0;
+      if (slot < end) {
+        if constexpr (kByDst) {
+          const int64_t e = __ldg(index.in_edge + position);
+          grad = grad_logit(args, plan.stretch, e);
+          if (blockIdx.y == 0) {
+            grad_c[0] += grad;
+            if (args.grad_bias) static_cast<A*>(args.grad_bias)[e] = grad;
+          }
+          if constexpr (V == 1) {  // a mask of one bit: it goes into the record's number
+            const A h = widen(__ldg(static_cast<const T*>(args.p) + __ldg(index.in_src + position) * args.p_stride)) +
+                        widen(__ldg(static_cast<const T*>(args.q) + __ldg(index.in_dst + position) * args.q_stride));
+            grad = h > A(0) ? grad : times(grad, negative_slope);
+          }
+          if (blockIdx.y == 0) *reinterpret_cast<A*>(records + position * plan.record_bytes) = grad;
+        } else {
+          position = __ldg(index.out_pos + slot);
+          grad = __ldg(reinterpret_cast<const A*>(records + position * plan.record_bytes));
+        }
+      }
+      for (int ahead = 0; ahead < count; ahead += kAhead) {
+        uint64_t masks = 0;
+        if constexpr (V > 1) {
+#pragma unroll
+          for (int j = 0; j < kAhead; ++j) {
+            if (ahead + j >= count) break;
+            const uint32_t at = kByDst ? first + ahead + j : __shfl_sync(group, position, ahead + j, lanes);
+            if (byte >= plan.mask_bytes) continue;
+            char* record = records + at * plan.record_bytes + sizeof(A) + byte;
+            const uint8_t bits = kByDst ? __ldg(args.mask + at * plan.mask_bytes + byte)
+                                        : __ldg(reinterpret_cast<const uint8_t*>(record));
+            masks |= static_cast<uint64_t>(bits) << (8 * j);
+            if constexpr (kByDst) *record = static_cast<char>(bits);
+          }
+        }
+#pragma unroll 1
+        for (int j = 0; j < kAhead && ahead + j < count; ++j) {
+          const A high = __shfl_sync(group, grad, ahead + j, lanes), low = times(high, negative_slope);
+#pragma unroll
+          for (int i = 0; i < V; ++i) sum[i] += V == 1 || masks >> i & 1 ? high : low;
+          masks >>= 8;
+          const uint32_t next = first + ahead + j + 1;
+          if (next < row_end && next < end) continue;
+          end_row(item, row, row_end, sum);
+          if (next == end) break;
+          row = row_of(ptr, rows, next, row + 1, 1);
+          row_end = __ldg(ptr + row + 1);
+#pragma unroll
+          for (int i = 0; i < V; ++i) sum[i] = 0;
+        }
+      }
+    }
+  }
+
+  __syncwarp();
+  double mine[V];
+#pragma unroll
+  for (int i = 0; i < V; ++i) mine[i] = grad_w[i][threadIdx.x];
+  sum_over_groups(mine, lanes, part);
+  sum_over_groups(grad_c, 1, part + columns);
+  BlockTree blocks = plan.blocks;
+  blocks.values += int64_t{blockIdx.y} * plan.nodes * (columns + 1);
+  blocks.arrivals += int64_t{blockIdx.y} * plan.arrivals;
+  if (!blocks.sum(part, columns + 1)) return;
+  double* totals = plan.totals + int64_t{blockIdx.y} * columns;
+  for (int j = threadIdx.x; j <= columns; j += blockDim.x) {
+    if (j == columns) {
+      if (kByDst && blockIdx.y == 0) *static_cast<A*>(args.grad_c) = static_cast<A>(part[j]);
+    } else if (kByDst) {
+      totals[j] = part[j];
+    } else if (first_column + j < hidden) {
+      static_cast<A*>(args.grad_w)[first_column + j] = static_cast<A>(totals[j] + part[j]);
+    }
+  }
+}
+
+// Sizes of a call, and where its scratch lies.
+struct Layout {
+  int v, lanes, tile;
+  int64_t columns, slabs, tasks, dst_blocks, src_blocks, nodes, arrivals, record_bytes;
+  int64_t records, totals, values, sums, counters, bytes;  // offsets
+
+  Layout(const EdgeGateBackward& args, const LaunchShape& shape) {
+    const EdgeIndexView& index = args.index;
+    v = args.hidden == 1 ? 1 : kColumns;
+    lanes = lanes_for(args.hidden);
+    tile = lanes * shape.edges_per_lane;
+    columns = v * lanes;
+    slabs = ceil_div(args.hidden, columns);
+    tasks = ceil_div(index.edges, tile);
+    const auto count_blocks = [&](int64_t rows) {
+      const int64_t items = ceil_div(rows > index.edges ? rows : index.edges, tile);
+      const int64_t blocks = ceil_div(items * lanes, shape.threads);
+      return blocks < shape.max_blocks ? blocks : shape.max_blocks;
+    };
+    dst_blocks = count_blocks(index.num_dst), src_blocks = count_blocks(index.num_src);
+    const int64_t blocks = dst_blocks > src_blocks ? dst_blocks : src_blocks;
+    nodes = BlockTree::nodes(blocks), arrivals = nodes - blocks;
+    const int64_t acc_bytes = args.dtype == Dtype::f64 ? sizeof(double) : sizeof(float);
+    record_bytes = size_of_record(args.hidden, acc_bytes);
+    records = 0;
+    totals = ceil_div(records + index.edges * record_bytes, sizeof(double)) * sizeof(double);
+    values = totals + slabs * columns * sizeof(double);
+    sums = values + slabs * nodes * (columns + 1) * sizeof(double);
+    counters = sums + slabs * tasks * 2 * columns * acc_bytes;
+    bytes = counters + slabs * (arrivals + tasks) * sizeof(int);
+  }
+};
+
+template <class T>
+void launch(const EdgeGateBackward& args, char* workspace, cudaStream_t stream, const LaunchShape& shape) {
+  using A = Acc<T>;
+  const Layout at(args, shape);
+  int* counters = reinterpret_cast<int*>(workspace + at.counters);
+  cudaMemsetAsync(counters, 0, at.bytes - at.counters, stream);
+  const Plan<T> plan{args,
+                     stretch<A>(args.tau, args.gamma, args.zeta, args.noisy),
+                     mask_bytes(args.hidden),
+                     at.record_bytes,
+                     at.lanes,
+                     at.tile,
+                     at.tasks,
+                     is_vector<T>(args.p, args.p_stride, args.hidden),
+                     is_vector<T>(args.q, args.q_stride, args.hidden),
+                     is_vector<T>(args.grad_p, args.hidden, args.hidden) &&
+                         is_vector<T>(args.grad_q, args.hidden, args.hidden),
+                     workspace + at.records,
+                     reinterpret_cast<double*>(workspace + at.totals),
+                     {reinterpret_cast<double*>(workspace + at.values), counters},
+                     {reinterpret_cast<A*>(workspace + at.sums), counters + at.slabs * at.arrivals},
+                     at.nodes,
+                     at.arrivals};
+  const auto by_dst = at.v == 1 ? edge_gate_backward_kernel<T, 1, true> : edge_gate_backward_kernel<T, kColumns, true>;
+  const auto by_src = at.v == 1 ? edge_gate_backward_kernel<T, 1, false> : edge_gate_backward_kernel<T, kColumns, false>;
+  by_dst<<<dim3(at.dst_blocks, at.slabs), shape.threads, 0, stream>>>(plan);
+  by_src<<<dim3(at.src_blocks, at.slabs), shape.threads, 0, stream>>>(plan);
+}
+
+}  // namespace
+
+size_t backward_workspace_bytes(const EdgeGateBackward& args, const LaunchShape& shape) {
+  return args.index.edges == 0 ? 0 : Layout(args, shape).bytes;
+}
+
+void edge_gate_backward(const EdgeGateBackward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+  dispatch(args.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (args.index.edges > 0) return launch<T>(args, static_cast<char*>(workspace), stream, shape);
+    cudaMemsetAsync(args.grad_p, 0, args.index.num_src * args.hidden * sizeof(T), stream);
+    cudaMemsetAsync(args.grad_q, 0, args.index.num_dst * args.hidden * sizeof(T), stream);
+    cudaMemsetAsync(args.grad_w, 0, args.hidden * sizeof(Acc<T>), stream);
+    cudaMemsetAsync(args.grad_c, 0, sizeof(Acc<T>), stream);
+  });
+}
+
+}  // namespace dgl_ptdnet::cuda

@@ -1,0 +1,97 @@
+"""Loads the compiled operators, and ties Python to them in the words of every torch from 2.2 on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+
+try:
+    from .. import _C
+except ImportError as error:
+    raise ImportError(
+        f"dgl_ptdnet's compiled operators cannot be loaded ({error}). They are built against one torch: after a change "
+        f"of torch (now {torch.__version__}) build again with `make build` or "
+        "`pip install --no-build-isolation --force-reinstall --no-deps .`"
+    ) from error
+
+_NAME = "dgl_ptdnet"
+_library = torch.library.Library(_NAME, "IMPL")
+_CUDA = next(iter(sorted(Path(__file__).parents[1].glob("_cuda*.so"))), None)
+
+if _CUDA is not None and torch.version.cuda is not None:
+    torch.ops.load_library(str(_CUDA))
+
+
+def build_info() -> dict[str, Any]:
+    """What the operators were built with and which instruction set they run on.
+
+    Returns
+    -------
+    dict
+        ``torch``, ``compiler``, ``cpu_level`` (``avx512``, ``avx2`` or ``portable``), ``openmp``, ``cuda`` (whether
+        the CUDA kernels were built and loaded).
+
+    Examples
+    --------
+    >>> import dgl_ptdnet as ptd
+    >>> ptd.build_info()["cpu_level"] in ("avx512", "avx2", "portable")
+    True
+    """
+    return {**_C.build_info(), "cuda": _CUDA is not None and torch.version.cuda is not None}
+
+
+def _qualified(name: str) -> str:
+    return f"{_NAME}::{name}"
+
+
+def register_fake(name: str) -> Callable:
+    register = getattr(torch.library, "register_fake", None) or torch.library.impl_abstract
+    return register(_qualified(name))
+
+
+def register_autograd(name: str, backward: Callable, setup_context: Callable) -> None:
+    if hasattr(torch.library, "register_autograd"):
+        torch.library.register_autograd(_qualified(name), backward, setup_context=setup_context)
+        return
+    operator = getattr(torch.ops.dgl_ptdnet, name)
+
+    def forward(ctx: Any, *args: Any) -> Any:  # torch 2.2 and 2.3
+        with torch._C._AutoDispatchBelowAutograd():
+            output = operator(*args)
+        setup_context(ctx, args, output)
+        return output
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    function: Any = type(f"{name}_function", (torch.autograd.Function,), methods)
+    _library.impl(name, lambda *args: function.apply(*args), "Autograd")
+
+
+def refuse_autograd(name: str, why: str) -> None:
+    """For the backward operators: a second derivative ends in an error that says so."""
+
+    def refuse(ctx: Any, *_: Any) -> None:
+        raise RuntimeError(why)
+
+    register_autograd(name, refuse, lambda ctx, inputs, output: None)
+
+
+def register_autocast(name: str) -> Callable:
+    """The decorated function gets the operator's arguments and returns them as it wants them under autocast."""
+    operator = getattr(torch.ops.dgl_ptdnet, name)
+
+    def register(cast: Callable) -> Callable:
+        keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(
+            torch._C.DispatchKey.AutocastCUDA
+        )
+
+        def run(*args: Any) -> Any:
+            with torch._C._ExcludeDispatchKeyGuard(keys):
+                return operator(*cast(*args))
+
+        for key in ("AutocastCPU", "AutocastCUDA"):
+            _library.impl(name, run, key)
+        return cast
+
+    return register
