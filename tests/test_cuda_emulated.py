@@ -395,10 +395,7 @@ class Fault:
 
 COMMON, FORWARD, BACKWARD = "common.cuh", "edge_gate_forward.cu", "edge_gate_backward.cu"
 FAULTS = {
-    **{
-        f"none, {name or 'plain'}": Fault(COMMON, "int kFan", "int kFan", None, name)
-        for name in ("", "address", "thread")
-    },
+    "none": Fault(COMMON, "int kFan", "int kFan", None),
     "dropped barrier between warps' sums": Fault(
         COMMON, "    }\n    __syncthreads();\n  }\n", "    }\n  }\n", "the thread sanitizer", "thread"
     ),

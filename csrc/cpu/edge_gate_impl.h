@@ -1,6 +1,8 @@
 // The edge gate on a CPU, for the level that the including file chose.
 #pragma once
 
+#include <type_traits>
+
 #include "../gate.h"
 #include "edge_gate_kernels.h"
 #include "vec.h"
@@ -152,26 +154,20 @@ struct Logits {
     return V::sums(sum);
   }
 
-  template <bool masked, bool inside>
-  PTD_INLINE V group(int64_t i, int64_t last) const {
-    switch (a.hidden) {
-      case 16:
-        return group<16, masked, inside>(i, last);
-      case 32:
-        return group<32, masked, inside>(i, last);
-      case 64:
-        return group<64, masked, inside>(i, last);
-      case 128:
-        return group<128, masked, inside>(i, last);
-      default:
-        return group<0, masked, inside>(i, last);
+  template <bool masked>
+  PTD_INLINE V at(int64_t i, int64_t last) const {
+    if (i + V::width > last + 1 || last + ahead >= a.index.edges) return group<0, masked, false>(i, last);
+    if constexpr (std::is_same_v<Row, float> && !leaky) {  // the common case at its common sizes
+      if (a.hidden == 16) return group<16, masked, true>(i, last);
+      if (a.hidden == 32) return group<32, masked, true>(i, last);
+      if (a.hidden == 64) return group<64, masked, true>(i, last);
+      if (a.hidden == 128) return group<128, masked, true>(i, last);
     }
+    return group<0, masked, true>(i, last);
   }
 
-  V at(int64_t i, int64_t last) const {
-    const bool inside = i + V::width <= last + 1 && last + ahead < a.index.edges;
-    if (!inside) return a.mask ? group<true, false>(i, last) : group<false, false>(i, last);
-    return a.mask ? group<true, true>(i, last) : group<false, true>(i, last);
+  __attribute__((noinline)) V at(int64_t i, int64_t last) const {
+    return a.mask ? at<true>(i, last) : at<false>(i, last);
   }
 
   // hidden = 1: the node numbers of width edges fill a vector.

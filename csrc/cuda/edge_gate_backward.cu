@@ -18,7 +18,8 @@ struct Pieces {
   // Adds the pieces of tasks first_task .. first_task + count in a tree of neighbours: the later of two adds both, so
   // the result does not depend on who is late. True in the group that ends up with the sum.
   template <int V>
-  __device__ __forceinline__ bool join(A (&sum)[V], uint32_t task, uint32_t first_task, uint32_t count, int lanes) const {
+  __device__ __forceinline__ bool join(A (&sum)[V], uint32_t task, uint32_t first_task, uint32_t count,
+                                       int lanes) const {
     const int lane = threadIdx.x % lanes;
     const unsigned group = group_mask(lanes);
     uint32_t place = task - first_task;
@@ -85,7 +86,7 @@ __device__ __forceinline__ uint32_t row_of(const uint32_t* ptr, uint32_t rows, u
 
 // A number near the mean of a column of p; any is right, but this one keeps grad_w's digits.
 template <class T>
-__device__ __forceinline__ Acc<T> centre(const EdgeGateBackward& args, int64_t column) {
+__device__ __forceinline__ Acc<T> column_center(const EdgeGateBackward& args, int64_t column) {
   constexpr int kSamples = 8;
   Acc<T> sum = 0;
   int count = 0;
@@ -94,15 +95,16 @@ __device__ __forceinline__ Acc<T> centre(const EdgeGateBackward& args, int64_t c
     const Acc<T> x = widen(__ldg(static_cast<const T*>(args.p) + row * args.p_stride + column));
     if (isfinite(x)) sum += x / kSamples, ++count;
   }
-  return count ? sum * kSamples / count : Acc<T>(0);
+  return count ? sum * (Acc<T>(kSamples) / count) : Acc<T>(0);  // a product that cannot overflow
 }
 
-// dL/dlogit of the edge at a position.
+// dL/dlogit of an edge.
 template <class A>
 __device__ __forceinline__ A grad_logit(const EdgeGateBackward& args, const Stretch<A>& stretch, int64_t e) {
   A grad = 0;
   if (args.grad_z)
-    grad = times(__ldg(static_cast<const A*>(args.grad_z) + e), stretch.slope(__ldg(static_cast<const A*>(args.z) + e)));
+    grad =
+        times(__ldg(static_cast<const A*>(args.grad_z) + e), stretch.slope(__ldg(static_cast<const A*>(args.z) + e)));
   if (args.grad_penalty) {
     const A slope = stretch.kept_slope(__ldg(static_cast<const A*>(args.logit) + e));
     grad += times(__ldg(static_cast<const A*>(args.grad_penalty)), slope);
@@ -112,7 +114,8 @@ __device__ __forceinline__ A grad_logit(const EdgeGateBackward& args, const Stre
 
 // Sums over the edges of each destination, or of each source. V columns a lane; blockIdx.y is a slab of V * lanes.
 template <class T, int V, bool kByDst>
-__global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3) edge_gate_backward_kernel(const Plan<T> plan) {
+__global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
+    edge_gate_backward_kernel(const Plan<T> plan) {
   using A = Acc<T>;
   constexpr int kAhead = 8;  // mask bytes that a lane reads before it uses the first
   __shared__ alignas(16) A center[V * kWarp];
@@ -134,7 +137,7 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3) edge
 
   for (int j = threadIdx.x; j < columns; j += blockDim.x) {
     const int column = first_column + j;
-    center[j] = column < hidden ? centre<T>(args, column) : A(0);
+    center[j] = column < hidden ? column_center<T>(args, column) : A(0);
     weight[j] = column < hidden ? __ldg(static_cast<const A*>(args.w) + column) : A(0);
   }
 #pragma unroll
@@ -152,7 +155,8 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3) edge
   // A task's share of a row: all of it, or a piece. Which group joins the pieces is chance, so grad_w has to take
   // its share here.
   const auto end_row = [&](uint32_t task, uint32_t row, uint32_t row_end, A(&sum)[V]) {
-    const T* features = static_cast<const T*>(kByDst ? args.q : args.p) + row * (kByDst ? args.q_stride : args.p_stride);
+    const T* features =
+        static_cast<const T*>(kByDst ? args.q : args.p) + row * (kByDst ? args.q_stride : args.p_stride);
     A x[V];
     if (V > 1 && (kByDst ? plan.vector_q : plan.vector_p)) {
       load_columns<V, (V > 1)>(features, k, hidden, x);
@@ -308,25 +312,26 @@ void launch(const EdgeGateBackward& args, char* workspace, cudaStream_t stream, 
   const Layout at(args, shape);
   int* counters = reinterpret_cast<int*>(workspace + at.counters);
   cudaMemsetAsync(counters, 0, at.bytes - at.counters, stream);
-  const Plan<T> plan{args,
-                     stretch<A>(args.tau, args.gamma, args.zeta, args.noisy),
-                     mask_bytes(args.hidden),
-                     at.record_bytes,
-                     at.lanes,
-                     at.tile,
-                     at.tasks,
-                     is_vector<T>(args.p, args.p_stride, args.hidden),
-                     is_vector<T>(args.q, args.q_stride, args.hidden),
-                     is_vector<T>(args.grad_p, args.hidden, args.hidden) &&
-                         is_vector<T>(args.grad_q, args.hidden, args.hidden),
-                     workspace + at.records,
-                     reinterpret_cast<double*>(workspace + at.totals),
-                     {reinterpret_cast<double*>(workspace + at.values), counters},
-                     {reinterpret_cast<A*>(workspace + at.sums), counters + at.slabs * at.arrivals},
-                     at.nodes,
-                     at.arrivals};
+  const Plan<T> plan{
+      args,
+      stretch<A>(args.tau, args.gamma, args.zeta, args.noisy),
+      mask_bytes(args.hidden),
+      at.record_bytes,
+      at.lanes,
+      at.tile,
+      at.tasks,
+      is_vector<T>(args.p, args.p_stride, args.hidden),
+      is_vector<T>(args.q, args.q_stride, args.hidden),
+      is_vector<T>(args.grad_p, args.hidden, args.hidden) && is_vector<T>(args.grad_q, args.hidden, args.hidden),
+      workspace + at.records,
+      reinterpret_cast<double*>(workspace + at.totals),
+      {reinterpret_cast<double*>(workspace + at.values), counters},
+      {reinterpret_cast<A*>(workspace + at.sums), counters + at.slabs * at.arrivals},
+      at.nodes,
+      at.arrivals};
   const auto by_dst = at.v == 1 ? edge_gate_backward_kernel<T, 1, true> : edge_gate_backward_kernel<T, kColumns, true>;
-  const auto by_src = at.v == 1 ? edge_gate_backward_kernel<T, 1, false> : edge_gate_backward_kernel<T, kColumns, false>;
+  const auto by_src =
+      at.v == 1 ? edge_gate_backward_kernel<T, 1, false> : edge_gate_backward_kernel<T, kColumns, false>;
   by_dst<<<dim3(at.dst_blocks, at.slabs), shape.threads, 0, stream>>>(plan);
   by_src<<<dim3(at.src_blocks, at.slabs), shape.threads, 0, stream>>>(plan);
 }

@@ -157,8 +157,8 @@ void edge_gate_forward(const EdgeGateForward& args, void* workspace, cudaStream_
     const Kernel<T> kernel = args.hidden == 1 ? edge_gate_forward_kernel<T, 1, 1, false>
                              : vector         ? kernel_for<T, true>(lanes)
                                               : kernel_for<T, false>(lanes);
-    kernel<<<blocks, shape.threads, 0, stream>>>(
-        args, stretch<Acc<T>>(args.tau, args.gamma, args.zeta, args.noisy), tree);
+    kernel<<<blocks, shape.threads, 0, stream>>>(args, stretch<Acc<T>>(args.tau, args.gamma, args.zeta, args.noisy),
+                                                 tree);
   });
 }
 

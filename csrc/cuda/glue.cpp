@@ -1,5 +1,12 @@
 // The operators on a GPU, as torch knows them.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logical_or.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/stack.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -16,11 +23,12 @@ Tensor workspace(const Tensor& like, size_t bytes) {
   return at::empty({static_cast<int64_t>(bytes)}, like.options().dtype(at::kByte));
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> forward(
-    const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_dst, const Tensor& in_edge, const Tensor& out_ptr,
-    const Tensor& out_pos, const Tensor& p, const Tensor& q, const Tensor& w, const Tensor& c,
-    const OptionalTensor& edge_bias, const OptionalTensor& noise, const OptionalTensor& edge_ids,
-    double negative_slope, double tau, double gamma, double zeta, bool penalty, bool save) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> forward(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_dst,
+                                                   const Tensor& in_edge, const Tensor& out_ptr, const Tensor& out_pos,
+                                                   const Tensor& p, const Tensor& q, const Tensor& w, const Tensor& c,
+                                                   const OptionalTensor& edge_bias, const OptionalTensor& noise,
+                                                   const OptionalTensor& edge_ids, double negative_slope, double tau,
+                                                   double gamma, double zeta, bool penalty, bool save) {
   const c10::cuda::CUDAGuard guard(p.device());
   ForwardTensors t{{p, q, w}, c, edge_bias, noise, edge_ids, {}, {}, {}, {}};
   const EdgeGateForward a =
@@ -73,9 +81,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> index(const Tensor& s
   const auto [in_dst, in_edge] = at::sort(dst.to(at::kInt), /*stable=*/true, /*dim=*/0, /*descending=*/false);
   const Tensor in_src = src.to(at::kInt).index_select(0, in_edge);
   const auto [out_src, out_pos] = at::sort(in_src, /*stable=*/true, /*dim=*/0, /*descending=*/false);
-  return {starts(in_dst, num_dst), in_src,
-          in_dst,                  in_edge.to(at::kInt),
-          starts(out_src, num_src), out_pos.to(at::kInt)};
+  return {starts(in_dst, num_dst), in_src, in_dst, in_edge.to(at::kInt), starts(out_src, num_src),
+          out_pos.to(at::kInt)};
 }
 
 }  // namespace

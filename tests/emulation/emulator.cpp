@@ -114,8 +114,8 @@ constexpr const char* kNames[] = {"", "", "__syncthreads", "__syncwarp", "__ball
 struct Request {
   Wants wants = Wants::start;
   unsigned mask = 0;
-  int source = 0;          // the lane that a shuffle reads
-  uint64_t value = 0;      // given to it, and then what it gave
+  int source = 0;      // the lane that a shuffle reads
+  uint64_t value = 0;  // given to it, and then what it gave
 };
 
 // Threads that have come to a barrier or a collective, and wait for the others.
@@ -221,7 +221,8 @@ void problem(const Thread& at, const std::string& what) {
 
 void give_stack(Thread& thread) {
   if (spare_stacks.empty()) {
-    void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* stack =
+        mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED) throw std::bad_alloc();
     spare_stacks.push_back(stack);
   }
@@ -263,7 +264,8 @@ void close(Block& block, const std::shared_ptr<Meeting>& meeting) {
     if (meeting->wants == Wants::ballot) thread.request.value = ballot;
     if (meeting->wants == Wants::shuffle) {
       if (!(meeting->mask >> thread.request.source & 1))
-        problem(thread, "__shfl_sync reads lane " + std::to_string(thread.request.source) + ", which is not in the mask");
+        problem(thread,
+                "__shfl_sync reads lane " + std::to_string(thread.request.source) + ", which is not in the mask");
       thread.request.value = given[thread.request.source];
     }
     thread.left = meeting;
@@ -292,7 +294,8 @@ void meet(Thread& thread) {
         return problem(thread, "a mask names lanes that wait for this one in a collective with another mask");
       }
     }
-    if (!meeting) open.emplace_back(meeting = std::shared_ptr<Meeting>(new Meeting{request.wants, request.mask, 0, {}}));
+    if (!meeting)
+      open.emplace_back(meeting = std::shared_ptr<Meeting>(new Meeting{request.wants, request.mask, 0, {}}));
     if (meeting->wants != request.wants)
       return problem(thread, std::string(kNames[static_cast<int>(request.wants)]) + " meets " +
                                  kNames[static_cast<int>(meeting->wants)]);
@@ -316,8 +319,8 @@ void leave(Thread& thread) {
   if (block.barrier) problem(thread, "returns while threads of its block wait at __syncthreads");
   for (const auto& meeting : block.warps[thread.number / 32])
     if (meeting->mask >> thread.number % 32 & 1)
-      problem(thread, std::string("returns while its warp waits for it at ") +
-                          kNames[static_cast<int>(meeting->wants)]);
+      problem(thread,
+              std::string("returns while its warp waits for it at ") + kNames[static_cast<int>(meeting->wants)]);
   --block.alive;
   block.live[thread.number / 32] &= ~(1u << thread.number % 32);
   as(thread, [&] { Sanitizer::release(&scheduler->end); });
@@ -395,9 +398,8 @@ void run_blocks() {
     }
     if (resident.empty()) break;
     if (scheduler->ready.empty()) {
-      Thread& stuck = *std::find_if(resident[0]->threads.begin(), resident[0]->threads.end(), [](const Thread& t) {
-        return t.request.wants != Wants::exit;
-      });
+      Thread& stuck = *std::find_if(resident[0]->threads.begin(), resident[0]->threads.end(),
+                                    [](const Thread& t) { return t.request.wants != Wants::exit; });
       problem(stuck, std::string("deadlock at ") + kNames[static_cast<int>(stuck.request.wants)]);
       break;
     }

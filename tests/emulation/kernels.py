@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ SLOPES = {"relu": 0.0, "leaky_relu": 0.01, "identity": 1.0}
 _pointer, _long, _double = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
 
-def _fields(**types: object) -> list[tuple[str, object]]:
+def _fields(**types: Any) -> list[tuple[str, Any]]:
     return [(name, kind) for names, kind in types.items() for name in names.split("__")]
 
 
