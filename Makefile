@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export DGLBACKEND := pytorch
 
-.PHONY: build demo test lint bench clean
+.PHONY: build demo test lint bench cuda-build clean
 
 build: .venv/.built
 
@@ -33,4 +33,18 @@ bench: build
 	$(BIN)/python benchmarks/edge_gate.py
 
 clean:
-	rm -rf .venv build *.egg-info dgl_ptdnet/*.so
+	rm -rf .venv .venv-cuda build *.egg-info dgl_ptdnet/*.so
+
+# Builds, links and imports the extension with its CUDA kernels; needs nvcc, no GPU. Downloads some gigabytes.
+CUDA_TORCH ?= 2.14.1
+cuda-build: export TORCH_CUDA_ARCH_LIST ?= 7.5;8.0;8.6;9.0;10.0;12.0
+cuda-build:
+	test -x .venv-cuda/bin/python || $(PYTHON) -m venv .venv-cuda
+	.venv-cuda/bin/pip install --quiet --disable-pip-version-check torch==$(CUDA_TORCH) numpy ninja setuptools wheel
+	FORCE_CUDA=1 .venv-cuda/bin/python setup.py --quiet build --build-base build/cuda
+	cd build/cuda/lib* && ../../../.venv-cuda/bin/python -c 'import torch, dgl_ptdnet as ptd; \
+	  print(ptd.build_info()); \
+	  ops = ("edge_index", "edge_gate", "edge_gate_backward"); \
+	  has = torch._C._dispatch_has_kernel_for_dispatch_key; \
+	  print({f"{op} on {key}": has(f"dgl_ptdnet::{op}", key) for op in ops for key in ("CPU", "CUDA")}); \
+	  assert all(has(f"dgl_ptdnet::{op}", "CUDA") for op in ops)'

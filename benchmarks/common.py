@@ -139,7 +139,9 @@ def progress(items: list[Any]) -> Iterable[Any]:
 
 def table(rows: list[list[str]]) -> str:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.rjust(w) if k else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths))) for row in rows
-    ]
-    return "\n".join(lines)
+
+    def line(row: list[str]) -> str:
+        cells = [cell.rjust(w) if k else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(map(line, rows))

@@ -45,7 +45,7 @@ class Limit:
         self.library = compile_native("limit.cpp")
         self.ahead = 16
 
-    def passes(self, index: ptd.EdgeIndex, p: Tensor, q: Tensor, w: Tensor, out: Tensor, count: int) -> None:
+    def passes(self, count: int, index: ptd.EdgeIndex, p: Tensor, q: Tensor, w: Tensor, out: Tensor) -> None:
         _, in_src, in_dst, in_edge, _, out_pos = index.tensors
         sizes = [p.shape[1], len(in_src), self.ahead, torch.get_num_threads()]
         by_dst = (None, in_src, in_dst, p, q)
@@ -61,31 +61,41 @@ class Limit:
     def tune(self, *args: Any) -> None:
         times = {}
         for self.ahead in (4, 8, 16, 32, 64):
-            times[self.ahead] = medians({"": lambda: self.passes(*args, 1)}, 3)[""]
+            times[self.ahead] = medians({"": lambda: self.passes(1, *args)}, 3)[""]
         self.ahead = min(times, key=lambda ahead: times[ahead])
 
 
 class Case:
-    def __init__(self, graph: str, order: str, hidden: int, edges: int = EDGES, nodes: int = NODES) -> None:
+    def __init__(
+        self, graph: str, order: str, hidden: int, edges: int = EDGES, nodes: int = NODES, device: str = "cpu"
+    ) -> None:
         torch.manual_seed(0)
         self.name = f"{graph}, {order}, H={hidden}"
         src, dst = random_graph(edges, nodes, power_law=graph == "power law")
         if order == "by destination":
             place = torch.argsort(dst, stable=True)
             src, dst = src[place], dst[place]
-        self.src, self.dst, self.hidden, self.edges = src, dst, hidden, edges
-        self.p, self.q = (torch.randn(nodes, hidden, requires_grad=True) for _ in range(2))
-        self.w = (torch.randn(hidden) / hidden**0.5).requires_grad_()
-        self.c = torch.zeros((), requires_grad=True)
+        src, dst = src.to(device), dst.to(device)
+        self.src, self.dst, self.hidden, self.edges, self.nodes = src, dst, hidden, edges, nodes
+        self.p, self.q = (torch.randn(nodes, hidden, device=device, requires_grad=True) for _ in range(2))
+        self.w = (torch.randn(hidden, device=device) / hidden**0.5).requires_grad_()
+        self.c = torch.zeros((), device=device, requires_grad=True)
         self.index = ptd.EdgeIndex(src, dst, nodes, nodes)
-        self.noise = torch.tensor([1, 2])
-        self.grad = torch.randn(edges)
-        self.out = torch.empty(edges)
-        self.nodes = nodes
+        self.noise = torch.tensor([1, 2], device=device)
+        self.grad = torch.randn(edges, device=device)
+        self.out = torch.empty(edges, device=device)
 
     def fused(self) -> Tensor:
         inputs = (self.src, self.dst, self.p, self.q, self.w, self.c)
         return ptd.edge_gate(*inputs, noise=self.noise, index=self.index)
+
+    def bytes_moved(self) -> dict[str, float]:
+        """Bytes that the kernels cannot do without, by what each array must be read and written."""
+        rows, mask = 4 * self.hidden, self.hidden / 8
+        nodes = self.nodes * rows
+        forward = self.edges * (3 * 4 + rows + 4) + nodes  # ids, the source's row, the gate; each destination's row
+        both = forward + self.edges * (2 * mask + 8 + 3 * 4 + mask + 2 * 32) + 4 * nodes  # a gather moves a sector
+        return {"forward": forward, "both": both}
 
     def both(self, forward: Callable[[], Tensor]) -> Callable[[], None]:
         def run() -> None:
@@ -119,8 +129,8 @@ class Case:
         backward: dict[str, Callable] = {name: self.both(run) for name, run in plain.items()}
         rows = (self.index, self.p, self.q, self.w, self.out)
         limit.tune(*rows)
-        forward[LIMIT] = lambda: limit.passes(*rows, 1)
-        backward[LIMIT] = lambda: limit.passes(*rows, 3)
+        forward[LIMIT] = lambda: limit.passes(1, *rows)
+        backward[LIMIT] = lambda: limit.passes(3, *rows)
         forward["index"] = lambda: ptd.EdgeIndex(self.src, self.dst, self.nodes, self.nodes)
         return forward, backward
 
@@ -182,6 +192,23 @@ def plot(results: list[dict[str, Any]], scaling: list[dict[str, Any]], path: Pat
     print(f"wrote {path}")
 
 
+def on_gpu(device: str, repeats: int) -> list[dict[str, Any]]:
+    """The operator alone: time, and its share of the bandwidth that a copy reaches."""
+    block = torch.empty(2**28, device=device)
+    copy = medians({"": lambda: block.clone()}, repeats)[""]
+    bandwidth = 2 * block.numel() * 4 / copy
+    results = []
+    for hidden in (1, 16, 64, 128):
+        case = Case("random", "by destination", hidden, device=device)
+        times = medians({"forward": torch.no_grad()(case.fused), "both": case.both(case.fused)}, repeats)
+        shares = {k: v / times[k] / bandwidth for k, v in case.bytes_moved().items()}
+        results.append({"hidden": hidden, "ms": times, "bandwidth_share": shares})
+        print(
+            f"H={hidden}: " + ", ".join(f"{k} {v:.3f} ms, {shares[k]:.0%} of the bandwidth" for k, v in times.items())
+        )
+    return results
+
+
 def large(repeats: int) -> list[dict[str, Any]]:
     """The time an edge at 10 M and 100 M edges, H = 16, 28 edges a node; all threads."""
     results = []
@@ -201,10 +228,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the main case alone")
     parser.add_argument("--large", action="store_true", help="10 M and 100 M edges, nothing else")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
     parser.add_argument("--repeats", type=int, default=7, help="rounds a case (default 7)")
     parser.add_argument("--out", type=Path, default=Path("out/edge_gate.json"), help="default out/edge_gate.json")
     parser.add_argument("--compare", type=Path, help="an earlier result; exit code 1 on a regression")
     args = parser.parse_args()
+    if args.device != "cpu":
+        if not torch.cuda.is_available():
+            parser.error("--device cuda: torch sees no GPU")
+        found = {"machine": machine(), "gpu": on_gpu(args.device, args.repeats)}
+        save(args.out.with_name(args.out.stem + "_gpu.json"), found)
+        return
     if args.large:
         save(args.out.with_name(args.out.stem + "_large.json"), {"machine": machine(), "large": large(args.repeats)})
         return
@@ -227,11 +261,11 @@ def main() -> None:
         for edges in progress([100_000, 400_000, 1_600_000, 6_400_000]):
             case = Case("random", "shuffled", 64, edges, edges // 28)
             scaling.append(run_case(case, limit, 1, 3, slow=edges <= 400_000))
-    found = ratios(results)
-    save(args.out, {"machine": machine(), "results": results, "scaling": scaling, "ratios": found})
+    measured = ratios(results)
+    save(args.out, {"machine": machine(), "results": results, "scaling": scaling, "ratios": measured})
     plot(results, scaling or results, args.out.with_suffix(".png"))
     if args.compare:
-        compare(args.compare, found)
+        compare(args.compare, measured)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ struct EdgeGateBackward : EdgeGateInputs {
   void* grad_w;     // [hidden] acc
   void* grad_c;     // [] acc
   void* grad_bias;  // [E] acc, or null
-  // scratch
+  // scratch of the CPU's kernels
   void* grad_logit;  // [E] acc, by position: dL/dlogit, for the pass over sources
 };
 

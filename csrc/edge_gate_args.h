@@ -186,7 +186,7 @@ struct ForwardTensors : GateTensors {
 struct BackwardTensors : GateTensors {
   OptionalTensor grad_z, grad_penalty;
   Tensor z, mask, logit;
-  Tensor grad_p, grad_q, grad_w, grad_c, grad_bias, grad_logit;
+  Tensor grad_p, grad_q, grad_w, grad_c, grad_bias;
 
   EdgeGateBackward args(const IndexTensors& index, double negative_slope, double tau, double gamma, double zeta,
                         bool noisy, bool bias) {
@@ -215,13 +215,11 @@ struct BackwardTensors : GateTensors {
     grad_w = at::empty({a.hidden}, like);
     grad_c = at::empty({}, like);
     grad_bias = at::empty({bias ? edges : 0}, like);
-    grad_logit = at::empty({edges}, like);
     a.grad_p = grad_p.mutable_data_ptr();
     a.grad_q = grad_q.mutable_data_ptr();
     a.grad_w = grad_w.mutable_data_ptr();
     a.grad_c = grad_c.mutable_data_ptr();
     a.grad_bias = grad_bias.numel() ? grad_bias.mutable_data_ptr() : nullptr;
-    a.grad_logit = grad_logit.mutable_data_ptr();
     return a;
   }
   std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> outputs() const {

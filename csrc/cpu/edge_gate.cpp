@@ -79,8 +79,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> edge_gate_backward(
     const Tensor& in_dst, const Tensor& in_edge, const Tensor& out_ptr, const Tensor& out_pos, const Tensor& p,
     const Tensor& q, const Tensor& w, const Tensor& z, const Tensor& mask, const Tensor& logit, double negative_slope,
     double tau, double gamma, double zeta, bool noisy, bool bias) {
-  BackwardTensors t{{p, q, w}, grad_z, grad_penalty, z, mask, logit, {}, {}, {}, {}, {}, {}};
-  const EdgeGateBackward a =
+  BackwardTensors t{{p, q, w}, grad_z, grad_penalty, z, mask, logit, {}, {}, {}, {}, {}};
+  EdgeGateBackward a =
       t.args({in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos}, negative_slope, tau, gamma, zeta, noisy, bias);
   const int64_t tasks = count_tasks(a.index.edges), h = a.hidden;
   if (tasks == 0) {
@@ -88,8 +88,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> edge_gate_backward(
     return t.outputs();
   }
   const EdgeGateKernels& k = kernels(a);
+  const Tensor grad_logit = at::empty({a.index.edges}, t.grad_w.options());
+  a.grad_logit = grad_logit.mutable_data_ptr();
   Tensor by_edge = bias ? t.grad_bias : at::empty({a.index.edges}, t.grad_w.options());
-  for (const Tensor& out : {t.grad_p, t.grad_q, t.grad_logit, by_edge}) advise_large_pages(out);
+  for (const Tensor& out : {t.grad_p, t.grad_q, grad_logit, by_edge}) advise_large_pages(out);
   const std::vector<double> center = column_centers(t.p);
   std::vector<double> pieces(2 * tasks * h), task_w(tasks * h), task_c(tasks), total_w(h);
   const Shares shares{center.data(), pieces.data(), task_w.data(), task_c.data(), by_edge.mutable_data_ptr()};

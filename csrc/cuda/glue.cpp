@@ -45,7 +45,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
     const Tensor& q, const Tensor& w, const Tensor& z, const Tensor& mask, const Tensor& logit, double negative_slope,
     double tau, double gamma, double zeta, bool noisy, bool bias) {
   const c10::cuda::CUDAGuard guard(p.device());
-  BackwardTensors t{{p, q, w}, grad_z, grad_penalty, z, mask, logit, {}, {}, {}, {}, {}, {}};
+  BackwardTensors t{{p, q, w}, grad_z, grad_penalty, z, mask, logit, {}, {}, {}, {}, {}};
   const EdgeGateBackward a =
       t.args({in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos}, negative_slope, tau, gamma, zeta, noisy, bias);
   const Tensor scratch = workspace(p, backward_workspace_bytes(a));
