@@ -6,10 +6,25 @@ TORCH_CUDA_ARCH_LIST, MAX_JOBS: as everywhere in torch
 """
 
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 from setuptools import setup
+
+
+def toolkit():
+    """The folder of the nvcc on PATH by its own word: the nvcc there may be a script that calls another."""
+    if shutil.which("nvcc") is None:
+        return None
+    words = subprocess.run(["nvcc", "--dryrun", "none.cu"], capture_output=True, text=True, check=False).stderr
+    here = re.search(r"_HERE_=(.+)", words)
+    return here and str(Path(here.group(1)).parent)
+
+
+if not (os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")) and toolkit():
+    os.environ["CUDA_HOME"] = toolkit()  # torch reads it when it is imported
 
 try:
     import torch
@@ -53,15 +68,19 @@ def extensions():
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler.split()[0]) is None:
         raise SystemExit(f"No C++ compiler: {compiler!r} was not found. Install g++ 9 or newer, or set CXX.")
+    cuda = wants_cuda()
+    archs = os.environ.get("TORCH_CUDA_ARCH_LIST") or " ".join(torch.cuda.get_arch_list()) or "torch's choice"
+    facts = [("PTD_CUDA_VERSION", f'"{torch.version.cuda}"'), ("PTD_CUDA_ARCHS", f'"{archs}"')] if cuda else []
     found = [
         cpp_extension.CppExtension(
             "dgl_ptdnet._C",
             sources("csrc/*.cpp") + sources("csrc/cpu/*.cpp"),
+            define_macros=facts,
             extra_compile_args={"cxx": FLAGS},
             extra_link_args=["-fopenmp"],
         )
     ]
-    if wants_cuda():
+    if cuda:
         found.append(
             cpp_extension.CUDAExtension(
                 "dgl_ptdnet._cuda",

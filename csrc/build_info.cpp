@@ -19,6 +19,13 @@ PYBIND11_MODULE(_C, m) {
 #else
     info["openmp"] = false;
 #endif
+#ifdef PTD_CUDA_VERSION
+    info["cuda"] = PTD_CUDA_VERSION;
+    info["cuda_archs"] = PTD_CUDA_ARCHS;
+#else
+    info["cuda"] = py::none();
+    info["cuda_archs"] = py::none();
+#endif
     return info;
   });
 }

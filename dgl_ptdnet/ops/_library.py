@@ -30,8 +30,9 @@ def build_info() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``torch``, ``compiler``, ``cpu_level`` (``avx512``, ``avx2`` or ``portable``), ``openmp``, ``cuda`` (whether
-        the CUDA kernels were built and loaded).
+        ``torch``, ``compiler``, ``openmp``; ``cpu_level``: ``avx512``, ``avx2`` or ``portable``; ``cuda`` and
+        ``cuda_archs``:
+        what the CUDA kernels were built for, or None; ``cuda_loaded``: whether they are there.
 
     Examples
     --------
@@ -39,7 +40,7 @@ def build_info() -> dict[str, Any]:
     >>> ptd.build_info()["cpu_level"] in ("avx512", "avx2", "portable")
     True
     """
-    return {**_C.build_info(), "cuda": _CUDA is not None and torch.version.cuda is not None}
+    return {**_C.build_info(), "cuda_loaded": _CUDA is not None and torch.version.cuda is not None}
 
 
 def _qualified(name: str) -> str:

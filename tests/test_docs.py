@@ -1,0 +1,49 @@
+"""What the documents say runs: the docstrings' examples, the README's code, the demo."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dgl_ptdnet as ptd
+
+ROOT = Path(__file__).parents[1]
+
+
+def modules():
+    names = [name for _, name, _ in pkgutil.walk_packages(ptd.__path__, "dgl_ptdnet.")]
+    return [name for name in names if not name.endswith(("._C", "._cuda", ".__main__"))]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_in_docstrings(name):
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+
+
+def test_every_public_name_has_a_docstring_with_an_example():
+    for name in ptd.__all__:
+        thing = getattr(ptd, name)
+        assert thing.__doc__, name
+        assert name == "reference" or ">>>" in thing.__doc__, f"{name} has no example"
+
+
+def test_code_in_the_readme():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+
+
+def test_demo(tmp_path):
+    command = [sys.executable, str(ROOT / "examples" / "demo.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    plain, learned = map(float, re.findall(r"(\d\.\d+) with", done.stdout))
+    assert learned > plain + 0.05
+    assert (tmp_path / "out" / "demo.png").exists()
