@@ -326,7 +326,7 @@ void sum_slots(const EdgeGateBackward& a, const int32_t* order, int64_t begin, i
     for (int64_t i = begin; i < end; ++i) sum[0] += grads[order ? order[i] : i];
     return;
   }
-  constexpr int64_t stretch_edges = 128, most = 8 * V::width;
+  constexpr int64_t stretch_edges = 32, most = 8 * V::width;
   alignas(64) A part[most];
   for (int64_t k = 0; k < a.hidden; k += most) {
     const int64_t columns = a.hidden - k < most ? a.hidden - k : most;
