@@ -76,3 +76,114 @@ def edge_gate(
         s = torch.sigmoid((torch.log(eps) - torch.log(1 - eps) + logit) / tau)
     z = torch.clamp(s * (zeta - gamma) + gamma, 0, 1)
     return (z, torch.sigmoid(logit - tau * math.log(-gamma / zeta)).sum()) if penalty else z
+
+
+def _gather(index: Any, h: Tensor) -> Tensor:
+    return h[index.src.long()]
+
+
+def _sum_by_dst(index: Any, messages: Tensor) -> Tensor:
+    out = messages.new_zeros((index.num_dst, *messages.shape[1:]))
+    return out.index_add(0, index.dst.long(), messages)
+
+
+def _gates(index: Any, z: Tensor | None, like: Tensor, dims: int) -> Tensor:
+    """z, or ones, in the dtype of the features and with dimensions to stand beside E x ... features."""
+    if z is None:
+        z = like.new_ones(len(index.src))
+    return z.to(like.dtype).reshape(*z.shape, *(1,) * (dims - z.dim()))
+
+
+def aggregate(index: Any, h: Tensor, z: Tensor | None = None, *, norm: str = "none", floor: float = 1.0) -> Tensor:
+    """The twin of :func:`dgl_ptdnet.aggregate`; it makes a tensor of size E x F."""
+    if norm != "none":
+        z = normalize(index, _gates(index, z, h, 1 if z is None else z.dim()), norm, floor=floor)
+    return _sum_by_dst(index, _gates(index, z, h, h.dim()) * _gather(index, h))
+
+
+def edge_dot(index: Any, a: Tensor, b: Tensor) -> Tensor:
+    """The twin of :func:`dgl_ptdnet.edge_dot`; it makes tensors of size E x F."""
+    return (_gather(index, a) * b[index.dst.long()]).sum(1)
+
+
+def maximum(index: Any, h: Tensor, z: Tensor | None = None) -> Tensor:
+    """The twin of :func:`dgl_ptdnet.maximum`; it makes tensors of size E x F."""
+    messages = (_gates(index, z, h, h.dim()) * _gather(index, h)).flatten(1)
+    kept = torch.ones_like(index.src, dtype=torch.bool) if z is None else z > 0
+    out = messages.new_zeros((index.num_dst, messages.shape[1]))
+    rows = index.dst.long()[kept][:, None].expand(-1, messages.shape[1])
+    best = out.scatter_reduce(0, rows, messages.detach()[kept], "amax", include_self=False)
+    # The first edge that the maximum came over, and its message: that is where the gradient goes.
+    edges = torch.arange(len(index.src), device=h.device)[kept][:, None].expand_as(rows)
+    won = messages.detach()[kept] == best[index.dst.long()[kept]]
+    first = torch.full_like(out, len(index.src), dtype=torch.long)
+    first = first.scatter_reduce(0, rows, torch.where(won, edges, len(index.src)), "amin")
+    padded = torch.cat([messages, messages.new_zeros((1, messages.shape[1]))])
+    return padded.gather(0, first).reshape(index.num_dst, *h.shape[1:])
+
+
+def degrees(index: Any, z: Tensor, by: str = "dst") -> Tensor:
+    """The twin of :func:`dgl_ptdnet.degrees`."""
+    nodes, count = (index.dst, index.num_dst) if by == "dst" else (index.src, index.num_src)
+    return z.new_zeros((count, *z.shape[1:])).index_add(0, nodes.long(), z)
+
+
+def normalize(index: Any, z: Tensor, norm: str = "both", *, floor: float = 1.0) -> Tensor:
+    """The twin of :func:`dgl_ptdnet.normalize`."""
+
+    def scale(by: str, power: float) -> Tensor:
+        degree = degrees(index, z, by).clamp(min=floor)
+        nodes = index.src if by == "src" else index.dst
+        return torch.where(degree == 0, 0, torch.where(degree == 0, 1, degree) ** -power)[nodes.long()]
+
+    if norm == "both":
+        return z * scale("src", 0.5) * scale("dst", 0.5)
+    return z * scale("src", 1) if norm == "left" else z * scale("dst", 1) if norm in ("right", "mean") else z
+
+
+def _attend(
+    index: Any, h: Tensor, scores: Tensor, z: Tensor | None, return_weights: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    gates = _gates(index, z, scores, 2).expand_as(scores)
+    kept = torch.where(gates != 0, scores.detach(), -math.inf)
+    rows = index.dst.long()[:, None].expand_as(scores)
+    highest = scores.new_full((index.num_dst, scores.shape[1]), -math.inf).scatter_reduce(0, rows, kept, "amax")
+    highest = torch.where(highest == -math.inf, 0, highest)
+    # A score far above the kept ones belongs to an edge that is not kept: its exponential must stay finite.
+    weights = gates * torch.exp((scores - highest[index.dst.long()]).clamp(max=69))
+    total = _sum_by_dst(index, weights)
+    weights = weights / torch.where(total == 0, 1, total)[index.dst.long()]
+    weights = torch.where((total == 0)[index.dst.long()], weights * 0, weights)
+    out = _sum_by_dst(index, weights[..., None] * _gather(index, h))
+    return (out, weights) if return_weights else out
+
+
+def attention(
+    index: Any,
+    h: Tensor,
+    el: Tensor,
+    er: Tensor,
+    z: Tensor | None = None,
+    negative_slope: float = 0.2,
+    *,
+    return_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The twin of :func:`dgl_ptdnet.attention`; it makes a tensor of size E x F."""
+    scores = torch.nn.functional.leaky_relu(_gather(index, el) + er[index.dst.long()], negative_slope)
+    return _attend(index, h, scores, z, return_weights)
+
+
+def attention_v2(
+    index: Any,
+    h: Tensor,
+    p: Tensor,
+    q: Tensor,
+    w: Tensor,
+    z: Tensor | None = None,
+    negative_slope: float = 0.2,
+    *,
+    return_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The twin of :func:`dgl_ptdnet.attention_v2`; it makes tensors of size E x F."""
+    scores = (torch.nn.functional.leaky_relu(_gather(index, p) + q[index.dst.long()], negative_slope) * w).sum(-1)
+    return _attend(index, h, scores, z, return_weights)

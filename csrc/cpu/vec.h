@@ -54,8 +54,9 @@ struct Plain {
     return r;
   }
   PTD_INLINE void store(A* x) const { PTD_LANES x[i] = v[i]; }
-  PTD_INLINE void store(A* x, int n) const {
-    for (int i = 0; i < n; ++i) x[i] = v[i];
+  template <class Row>
+  PTD_INLINE void store(Row* x, int n) const {
+    for (int i = 0; i < n; ++i) x[i] = static_cast<Row>(v[i]);
   }
   PTD_INLINE Plain operator+(Plain o) const {
     PTD_LANES o.v[i] = v[i] + o.v[i];
@@ -65,6 +66,8 @@ struct Plain {
     PTD_LANES o.v[i] = v[i] * o.v[i];
     return o;
   }
+  // Itself; in the other classes in a register, where the compiler would else load it again for each use.
+  PTD_INLINE Plain pinned() const { return *this; }
   // this * a + b
   PTD_INLINE Plain fma(Plain a, Plain b) const {
     PTD_LANES a.v[i] = v[i] * a.v[i] + b.v[i];
@@ -96,6 +99,17 @@ struct Plain {
   static PTD_INLINE Plain sums(const Plain (&a)[width]) {
     Plain r;
     PTD_LANES r.v[i] = sum(a[i]);
+    return r;
+  }
+  // Where a > b, or a is NaN and b is not.
+  static PTD_INLINE uint32_t beats(const Plain& a, const Plain& b) {
+    uint32_t bits = 0;
+    PTD_LANES bits |= static_cast<uint32_t>(!(a.v[i] <= b.v[i]) && b.v[i] == b.v[i]) << i;
+    return bits;
+  }
+  PTD_INLINE Plain exp() const {
+    Plain r;
+    PTD_LANES r.v[i] = std::exp(v[i]);
     return r;
   }
   PTD_INLINE Plain log() const {
@@ -162,9 +176,19 @@ PTD_INLINE V exp_polynomial(V x) {  // of x in [-ln(2)/2, ln(2)/2]
 
 #if defined(PTD_LEVEL_AVX512)
 
-struct Ints {  // unsigned 32-bit lanes, for Philox
+struct Ints {  // unsigned 32-bit lanes, for Philox and for edge numbers
   static constexpr int width = 16;
   __m512i v;
+  static PTD_INLINE Ints load(const int32_t* x, int n) {
+    return {_mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << n) - 1), x)};
+  }
+  PTD_INLINE void store(int32_t* x, int n) const {
+    _mm512_mask_storeu_epi32(x, static_cast<__mmask16>((1u << n) - 1), v);
+  }
+  static PTD_INLINE Ints select(uint32_t bits, Ints a, Ints b) {
+    return {_mm512_mask_blend_epi32(static_cast<__mmask16>(bits), b.v, a.v)};
+  }
+  PTD_INLINE uint32_t equal(Ints o) const { return _mm512_cmpeq_epi32_mask(v, o.v); }
   static PTD_INLINE Ints load(const uint32_t* x) { return {_mm512_loadu_si512(x)}; }
   static PTD_INLINE Ints splat(uint32_t x) { return {_mm512_set1_epi32(static_cast<int>(x))}; }
   PTD_INLINE void store(uint32_t* x) const { _mm512_storeu_si512(x, v); }
@@ -200,6 +224,24 @@ struct Vec {
   }
   PTD_INLINE void store(float* x) const { _mm512_storeu_ps(x, v); }
   PTD_INLINE void store(float* x, int n) const { _mm512_mask_storeu_ps(x, first(n), v); }
+  PTD_INLINE __m256i narrow(const c10::BFloat16*) const {  // to the nearest, ties to even
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __m512i nan = _mm512_set1_epi32(0x7fc00000);
+    return _mm512_cvtepi32_epi16(
+        _mm512_srli_epi32(_mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), up, nan), 16));
+  }
+  PTD_INLINE __m256i narrow(const c10::Half*) const { return _mm512_cvtps_ph(v, 0); }
+  template <class Row>
+  PTD_INLINE void store(Row* x, int n) const {
+    _mm256_mask_storeu_epi16(x, first(n), narrow(x));
+  }
+  PTD_INLINE Vec pinned() const {
+    __m512 x = v;
+    asm("" : "+v"(x));
+    return {x};
+  }
   PTD_INLINE Vec operator+(Vec o) const { return {_mm512_add_ps(v, o.v)}; }
   PTD_INLINE Vec operator*(Vec o) const { return {_mm512_mul_ps(v, o.v)}; }
   PTD_INLINE Vec operator/(Vec o) const { return {_mm512_div_ps(v, o.v)}; }
@@ -212,6 +254,10 @@ struct Vec {
   static PTD_INLINE Vec select(uint32_t bits, Vec a, Vec b) {
     return {_mm512_mask_blend_ps(static_cast<__mmask16>(bits), b.v, a.v)};
   }
+  static PTD_INLINE uint32_t beats(Vec a, Vec b) {
+    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(b.v, b.v, _CMP_ORD_Q), a.v, b.v, _CMP_NLE_UQ);
+  }
+  static PTD_INLINE float sum(Vec a) { return _mm512_reduce_add_ps(a.v); }
   static PTD_INLINE __m512 sum4(const Vec* a) {  // 128-bit lane l: sums of four within lane l of a[0..3]
     const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a[0].v, a[1].v), _mm512_unpackhi_ps(a[0].v, a[1].v));
     const __m512 t = _mm512_add_ps(_mm512_unpacklo_ps(a[2].v, a[3].v), _mm512_unpackhi_ps(a[2].v, a[3].v));
@@ -228,6 +274,13 @@ struct Vec {
     const __m512i e = _mm512_srai_epi32(_mm512_sub_epi32(i, _mm512_set1_epi32(0x3f3504f3)), 23);
     const __m512i m = _mm512_sub_epi32(i, _mm512_slli_epi32(e, 23));
     return log_polynomial(Vec{_mm512_castsi512_ps(m)}, Vec{_mm512_cvtepi32_ps(e)});
+  }
+  PTD_INLINE Vec exp() const {  // of at most 88, what is above counts as that
+    __m512 x = _mm512_min_ps(_mm512_set1_ps(88.0f), _mm512_max_ps(_mm512_set1_ps(-150.0f), v));
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
+    x = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    x = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), x);
+    return {_mm512_scalef_ps(exp_polynomial(Vec{x}).v, n)};
   }
   PTD_INLINE Vec sigmoid() const {
     __m512 x = _mm512_sub_ps(_mm512_setzero_ps(), v);
@@ -248,6 +301,19 @@ struct Vec {
 struct Ints {
   static constexpr int width = 8;
   __m256i v;
+  static PTD_INLINE __m256i first(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  static PTD_INLINE Ints load(const int32_t* x, int n) { return {_mm256_maskload_epi32(x, first(n))}; }
+  PTD_INLINE void store(int32_t* x, int n) const { _mm256_maskstore_epi32(x, first(n), v); }
+  static PTD_INLINE Ints select(uint32_t bits, Ints a, Ints b) {
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i lanes = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), bit), bit);
+    return {_mm256_blendv_epi8(b.v, a.v, lanes)};
+  }
+  PTD_INLINE uint32_t equal(Ints o) const {
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(v, o.v))));
+  }
   static PTD_INLINE Ints load(const uint32_t* x) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x))}; }
   static PTD_INLINE Ints splat(uint32_t x) { return {_mm256_set1_epi32(static_cast<int>(x))}; }
   PTD_INLINE void store(uint32_t* x) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(x), v); }
@@ -280,12 +346,33 @@ struct Vec {
   }
   template <class Row>
   static PTD_INLINE Vec load(const Row* x, int n) {
+    if (n == width) return load(x);
     alignas(16) uint16_t part[8] = {};
     std::memcpy(part, x, 2 * n);
     return widen(_mm_load_si128(reinterpret_cast<const __m128i*>(part)), x);
   }
   PTD_INLINE void store(float* x) const { _mm256_storeu_ps(x, v); }
   PTD_INLINE void store(float* x, int n) const { _mm256_maskstore_ps(x, first(n), v); }
+  PTD_INLINE __m128i narrow(const c10::BFloat16*) const {  // to the nearest, ties to even
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i r = _mm256_srli_epi32(_mm256_blendv_epi8(up, _mm256_set1_epi32(0x7fc00000), nan), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1));
+  }
+  PTD_INLINE __m128i narrow(const c10::Half*) const { return _mm256_cvtps_ph(v, 0); }
+  template <class Row>
+  PTD_INLINE void store(Row* x, int n) const {
+    alignas(16) uint16_t part[8];
+    _mm_store_si128(reinterpret_cast<__m128i*>(part), narrow(x));
+    std::memcpy(static_cast<void*>(x), part, 2 * n);
+  }
+  PTD_INLINE Vec pinned() const {
+    __m256 x = v;
+    asm("" : "+x"(x));
+    return {x};
+  }
   PTD_INLINE Vec operator+(Vec o) const { return {_mm256_add_ps(v, o.v)}; }
   PTD_INLINE Vec operator*(Vec o) const { return {_mm256_mul_ps(v, o.v)}; }
   PTD_INLINE Vec operator/(Vec o) const { return {_mm256_div_ps(v, o.v)}; }
@@ -301,6 +388,15 @@ struct Vec {
   }
   PTD_INLINE Vec add_where(uint32_t bits, Vec a) const { return {_mm256_add_ps(v, _mm256_and_ps(spread(bits), a.v))}; }
   static PTD_INLINE Vec select(uint32_t bits, Vec a, Vec b) { return {_mm256_blendv_ps(b.v, a.v, spread(bits))}; }
+  static PTD_INLINE uint32_t beats(Vec a, Vec b) {
+    const __m256 both = _mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_NLE_UQ), _mm256_cmp_ps(b.v, b.v, _CMP_ORD_Q));
+    return static_cast<uint32_t>(_mm256_movemask_ps(both));
+  }
+  static PTD_INLINE float sum(Vec a) {
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+  }
   static PTD_INLINE __m256 sum4(const Vec* a) {
     const __m256 s = _mm256_add_ps(_mm256_unpacklo_ps(a[0].v, a[1].v), _mm256_unpackhi_ps(a[0].v, a[1].v));
     const __m256 t = _mm256_add_ps(_mm256_unpacklo_ps(a[2].v, a[3].v), _mm256_unpackhi_ps(a[2].v, a[3].v));
@@ -315,6 +411,15 @@ struct Vec {
     const __m256i e = _mm256_srai_epi32(_mm256_sub_epi32(i, _mm256_set1_epi32(0x3f3504f3)), 23);
     const __m256i m = _mm256_sub_epi32(i, _mm256_slli_epi32(e, 23));
     return log_polynomial(Vec{_mm256_castsi256_ps(m)}, Vec{_mm256_cvtepi32_ps(e)});
+  }
+  PTD_INLINE Vec exp() const {  // of at most 88, what is above counts as that; 0 where the result is subnormal
+    __m256 x = _mm256_min_ps(_mm256_set1_ps(88.0f), _mm256_max_ps(_mm256_set1_ps(-87.0f), v));
+    const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), 0x08);
+    x = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);
+    x = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), x);
+    const __m256i power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    const __m256 e = _mm256_mul_ps(exp_polynomial(Vec{x}).v, _mm256_castsi256_ps(power));
+    return {_mm256_andnot_ps(_mm256_cmp_ps(v, _mm256_set1_ps(-87.0f), _CMP_LT_OQ), e)};
   }
   PTD_INLINE Vec sigmoid() const {
     __m256 x = _mm256_sub_ps(_mm256_setzero_ps(), v);
@@ -349,7 +454,24 @@ struct Ints {
     PTD_LANES r.v[i] = x;
     return r;
   }
+  static PTD_INLINE Ints load(const int32_t* x, int n) {
+    Ints r;
+    PTD_LANES r.v[i] = i < n ? static_cast<uint32_t>(x[i]) : 0;
+    return r;
+  }
   PTD_INLINE void store(uint32_t* x) const { PTD_LANES x[i] = v[i]; }
+  PTD_INLINE void store(int32_t* x, int n) const {
+    for (int i = 0; i < n; ++i) x[i] = static_cast<int32_t>(v[i]);
+  }
+  static PTD_INLINE Ints select(uint32_t bits, Ints a, Ints b) {
+    PTD_LANES a.v[i] = bits >> i & 1 ? a.v[i] : b.v[i];
+    return a;
+  }
+  PTD_INLINE uint32_t equal(Ints o) const {
+    uint32_t bits = 0;
+    PTD_LANES bits |= static_cast<uint32_t>(v[i] == o.v[i]) << i;
+    return bits;
+  }
   PTD_INLINE Ints operator^(Ints o) const {
     PTD_LANES o.v[i] ^= v[i];
     return o;

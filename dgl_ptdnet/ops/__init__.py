@@ -1,7 +1,21 @@
 """The operators, on tensors alone: nothing here imports dgl. One file an operator."""
 
 from ._library import build_info
+from .aggregate import aggregate, degrees, edge_dot, maximum, normalize
+from .attention import attention, attention_v2, edge_scores
 from .edge_gate import edge_gate
 from .index import EdgeIndex
 
-__all__ = ["EdgeIndex", "build_info", "edge_gate"]
+__all__ = [
+    "EdgeIndex",
+    "aggregate",
+    "attention",
+    "attention_v2",
+    "build_info",
+    "degrees",
+    "edge_dot",
+    "edge_gate",
+    "edge_scores",
+    "maximum",
+    "normalize",
+]

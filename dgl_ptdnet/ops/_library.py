@@ -47,6 +47,16 @@ def _qualified(name: str) -> str:
     return f"{_NAME}::{name}"
 
 
+def register_kernel(name: str) -> Callable:
+    """For an operator that is made of others, on any device."""
+
+    def register(kernel: Callable) -> Callable:
+        _library.impl(name, kernel, "CompositeExplicitAutograd")
+        return kernel
+
+    return register
+
+
 def register_fake(name: str) -> Callable:
     register = getattr(torch.library, "register_fake", None) or torch.library.impl_abstract
     return register(_qualified(name))

@@ -55,10 +55,24 @@ class EdgeIndex:
         if not (torch.compiler.is_compiling() or src.is_inference() or dst.is_inference()):
             self._versions = (src._version, dst._version)
         self.num_src, self.num_dst = num_src, num_dst
+        self._sides: tuple[Tensor, ...] | None = None
 
     @property
     def num_edges(self) -> int:
         return self.src.shape[0]
+
+    @property
+    def sides(self) -> tuple[Tensor, ...]:
+        """``in_ptr, in_src, in_edge, out_ptr, out_dst, out_edge``: destinations and sources alike, for the operators
+        that carry messages. Made at first use."""
+        if self._sides is None:
+            in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos = self.tensors
+            out_dst, out_edge = (x.index_select(0, out_pos) for x in (in_dst, in_edge))
+            sides = (in_ptr, in_src, in_edge, out_ptr, out_dst, out_edge)
+            if torch.compiler.is_compiling():  # a traced tensor must not outlive its graph
+                return sides
+            self._sides = sides
+        return self._sides
 
     def __repr__(self) -> str:
         return (

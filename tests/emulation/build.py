@@ -12,6 +12,7 @@ from .translate import translate
 HERE = Path(__file__).parent
 KERNELS = HERE.parents[1] / "csrc" / "cuda"
 JOBS = 2
+PARTS = {"edge_gate": ("edge_gate*.cu",), "message": ("aggregate.cu", "degrees.cu", "attention.cu")}
 
 FLAGS = "-std=c++17 -fPIC -g1 -fno-strict-aliasing -ffp-contract=off -Wall -Wno-unknown-pragmas -Wno-sign-compare"
 SANITIZERS = {
@@ -24,13 +25,20 @@ SANITIZERS = {
 Faults = Mapping[str, list[tuple[str, str]]]  # file name: replacements
 
 
-def build(folder: Path, sanitizer: str = "", faults: Faults | None = None, support: list[Path] | None = None) -> Path:
-    """A library of the kernels in csrc/cuda, with faults put in where they are asked for.
+def build(
+    folder: Path,
+    sanitizer: str = "",
+    faults: Faults | None = None,
+    support: list[Path] | None = None,
+    part: str = "edge_gate",
+) -> Path:
+    """A library of a part of the kernels in csrc/cuda, with faults put in where they are asked for.
 
     Only what runs often is worth optimising: compilation takes longer than a short run.
     """
     folder.mkdir(parents=True)
-    names = {path.name: path.read_text() for path in sorted(KERNELS.glob("*.cu*"))}
+    chosen = [path for pattern in (*PARTS[part], "*.cuh") for path in sorted(KERNELS.glob(pattern))]
+    names = {path.name: path.read_text() for path in chosen}
     for name, replacements in (faults or {}).items():
         for old, new in replacements:
             if names[name].count(old) != 1:
@@ -40,18 +48,18 @@ def build(folder: Path, sanitizer: str = "", faults: Faults | None = None, suppo
         (folder / name).write_text(translate(text))
     level = "-O0" if sanitizer or faults else "-O1"
     objects = compile_all(sorted(folder.glob("*.cu")), folder, sanitizer, level)
-    objects += support or build_support(folder, sanitizer)
+    objects += support or build_support(folder, sanitizer, part)
     library = folder / "libkernels.so"
     run(["g++", "-shared", *SANITIZERS[sanitizer], *map(str, objects), "-o", str(library)])
     return library
 
 
-def build_support(folder: Path, sanitizer: str = "") -> list[Path]:
+def build_support(folder: Path, sanitizer: str = "", part: str = "edge_gate") -> list[Path]:
     """What does not depend on the kernels: the emulator, and the calls for ctypes."""
     folder.mkdir(parents=True, exist_ok=True)
     emulator = sanitizer if sanitizer != "thread" else "thread, but not of the emulator itself"
     return [
-        *compile_all([HERE / "edge_gate_entry.cpp"], folder, sanitizer),
+        *compile_all([HERE / f"{part}_entry.cpp"], folder, sanitizer),
         *compile_all([HERE / "emulator.cpp"], folder, emulator),
     ]
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 
 from emulation.build import JOBS
-from emulation.kernels import Kernels
+from emulation.kernels import Case, Kernels
+from emulation.message import MessageKernels
 
 SECONDS = 120
 
@@ -25,7 +26,7 @@ def run(library: Path, calls: list) -> None:
     signal.alarm(SECONDS)
     status = 1
     try:
-        kernels = Kernels(library)
+        kernels = Kernels(library) if isinstance(calls[0][0], Case) else MessageKernels(library)
         torch.save([kernels(*call) for call in calls], library.parent / "results.pt")
         status = 0
     except Exception:

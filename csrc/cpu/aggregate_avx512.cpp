@@ -1,0 +1,2 @@
+#define PTD_LEVEL_AVX512
+#include "aggregate_impl.h"

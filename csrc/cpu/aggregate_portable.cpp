@@ -1,0 +1,1 @@
+#include "aggregate_impl.h"

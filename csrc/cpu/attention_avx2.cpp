@@ -1,0 +1,2 @@
+#define PTD_LEVEL_AVX2
+#include "attention_impl.h"

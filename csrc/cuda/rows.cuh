@@ -1,0 +1,255 @@
+// The walk that sums over rows of edges share. A group of lanes has a task, a range of edges of fixed length, so that a
+// hub is shared by many groups; blockIdx.y is a layer, some columns of a head. What a row leaves in several tasks is
+// joined in a fixed order.
+#pragma once
+
+#include "../aggregate.h"
+#include "common.cuh"
+
+namespace dgl_ptdnet::cuda {
+
+// The row that a slot lies in, the last one that does not start after it. `row` is known not to start after it; steps
+// grow, so that runs of rows without edges are crossed quickly.
+__device__ __forceinline__ uint32_t find_row(const EdgeSide& side, uint32_t slot, uint32_t row, uint32_t step) {
+  // Counts fit in 31 bits, so sums of two of them do not overflow.
+  const uint32_t* ptr = reinterpret_cast<const uint32_t*>(side.ptr);
+  const uint32_t rows = side.rows;
+  for (; row + step < rows && __ldg(ptr + (row + step)) <= slot; step *= 2) row += step;
+  for (step /= 2; step > 0; step /= 2)
+    if (row + step < rows && __ldg(ptr + (row + step)) <= slot) row += step;
+  return row;
+}
+
+__device__ __forceinline__ uint32_t find_row(const EdgeSide& side, uint32_t slot) {
+  return find_row(side, slot, 0, 1u << (31 - __clz(static_cast<uint32_t>(side.rows))));
+}
+
+// Pieces are copied by words.
+using Word = unsigned long long;
+
+struct Walk {
+  EdgeSide side;
+  int lanes, tile;  // of a task: its lanes, its edges
+  int slabs;        // of a head's columns
+  int64_t tasks;
+  // scratch
+  char* pieces;   // [layers, tasks, 2, lanes] State: of the row that began before the task, that goes on after it
+  int* meetings;  // [layers, tasks], zero before and after
+
+  __device__ __forceinline__ int head() const { return blockIdx.y / slabs; }
+  __device__ __forceinline__ int slab() const { return blockIdx.y % slabs; }
+  __device__ __forceinline__ int lane() const { return threadIdx.x % lanes; }
+  __device__ __forceinline__ int column() const { return (slab() * lanes + lane()) * kColumns; }  // this lane's first
+
+  template <class State>
+  __device__ __forceinline__ Word* piece(uint32_t first_task, uint32_t place) const {
+    const uint64_t at = (blockIdx.y * static_cast<uint64_t>(tasks) + first_task + place) * 2 + (place == 0);
+    return reinterpret_cast<Word*>(pieces + (at * lanes + lane()) * sizeof(State));
+  }
+
+  // Joins what tasks first_task .. first_task + count have of a row in a tree of neighbours: the later of two joins
+  // both, the earlier task's first, so the result does not depend on who is late. True in the group that ends up with
+  // all of it.
+  template <class Op, class State>
+  __device__ __forceinline__ bool join(State& state, uint32_t task, uint32_t first_task, uint32_t count) const {
+    constexpr int kWords = sizeof(State) / sizeof(Word);
+    const unsigned group = group_mask(lanes);
+    uint32_t place = task - first_task;
+    for (uint32_t width = 1; width < count; width *= 2) {
+      const uint32_t other = place ^ width;  // place is a multiple of width
+      if (other >= count) continue;
+      Word words[kWords];
+      memcpy(words, &state, sizeof(State));
+      Word* mine = piece<State>(first_task, place);
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) mine[i] = words[i];
+      __threadfence();
+      __syncwarp(group);
+      int arrived = 0;
+      if (lane() == 0) {
+        // No other pair has this one.
+        int* meeting = meetings + blockIdx.y * tasks + first_task + (place > other ? place : other);
+        arrived = atomicAdd(meeting, 1);
+        if (arrived == 1) atomicExch(meeting, 0);
+      }
+      if (__shfl_sync(group, arrived, 0, lanes) == 0) return false;
+      __threadfence();
+      const Word* theirs = piece<State>(first_task, other);
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) words[i] = __ldcg(theirs + i);
+      State found;
+      memcpy(&found, words, sizeof(State));
+      if (place < other) {
+        Op::merge(state, found);
+      } else {
+        Op::merge(found, state);
+        state = found;
+        place = other;
+      }
+    }
+    return true;
+  }
+};
+
+// Edges that a lane knows before their rows arrive. The weight is whatever goes with an edge.
+template <class A>
+struct WeightedEdge {
+  int32_t node, edge;
+  A weight;
+};
+
+// Op says what is done; all of a group's lanes call it together, but for read.
+//   Edge read(slot)                  what belongs to a slot, without its row
+//   Edge share(edge, from, group)    that of lane `from` of the group
+//   gather(edge, Row&)               starts to load the other end's row
+//   enter(row)                       a row's edges follow
+//   start(State&), add(edge, Row, State&), merge(State&, State)
+//   leave(State)                     a task has no more edges of the row
+//   finish(row, State)               once for each row
+// Where kJoins is false there is nothing to join or to finish.
+template <class Op>
+__device__ __forceinline__ void walk_rows(const Walk& walk, Op& op) {
+  constexpr uint32_t B = Op::kAhead;  // rows that are on their way at a time
+  const EdgeSide& side = walk.side;
+  const uint32_t rows = side.rows, edges = side.edges, tile = walk.tile;
+  const int lanes = walk.lanes, lane = walk.lane();
+  const unsigned group = group_mask(lanes);
+
+  const uint32_t items = ((Op::kJoins ? max(rows, edges) : edges) + tile - 1) / tile;
+  const uint32_t groups = gridDim.x * (blockDim.x / lanes);
+  for (uint32_t item = blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; item < items; item += groups) {
+    const uint32_t begin = item * tile;
+    if constexpr (Op::kJoins) {
+      // Rows without an edge belong to no task: every group writes those of its share of the rows.
+      for (uint32_t first = begin; first < begin + tile && first < rows; first += lanes) {
+        const uint32_t row = first + lane;
+        unsigned empty = __ballot_sync(group, row < rows && __ldg(side.ptr + row) == __ldg(side.ptr + row + 1));
+        for (; empty; empty &= empty - 1) {
+          typename Op::State none;
+          op.start(none);
+          op.finish(first + (__ffs(empty) - 1) % lanes, none);
+        }
+      }
+    }
+    if (begin >= edges) continue;
+
+    const uint32_t end = min(begin + tile, edges);
+    uint32_t row = find_row(side, begin), row_end = __ldg(side.ptr + row + 1);
+    typename Op::State state;
+    op.start(state);
+    op.enter(row);
+    for (uint32_t first = begin; first < end; first += lanes) {
+      const uint32_t stop = min(first + lanes, end);
+      typename Op::Edge mine{};
+      if (first + lane < end) mine = op.read(first + lane);
+      for (uint32_t at = first; at < stop;) {
+        const uint32_t count = min(B, min(stop, row_end) - at);
+        typename Op::Edge edge[B];
+        typename Op::Row x[B];
+#pragma unroll
+        for (uint32_t j = 0; j < B; ++j) {
+          if (j >= count) break;
+          edge[j] = op.share(mine, at - first + j, group);
+          op.gather(edge[j], x[j]);
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < B; ++j) {
+          if (j >= count) break;
+          op.add(edge[j], x[j], state);
+        }
+        at += count;
+        if (at < row_end && at < end) continue;
+        op.leave(state);
+        if constexpr (Op::kJoins) {
+          const uint32_t first_task = __ldg(side.ptr + row) / tile, tasks = (row_end - 1) / tile - first_task + 1;
+          if (walk.join<Op>(state, item, first_task, tasks)) op.finish(row, state);
+        }
+        if (at == end) break;
+        row = find_row(side, at, row + 1, 1);
+        row_end = __ldg(side.ptr + row + 1);
+        op.start(state);
+        op.enter(row);
+      }
+    }
+  }
+}
+
+// see(slot, row) for every edge; a warp has neighbouring slots.
+template <class See>
+__device__ __forceinline__ void walk_edges(const EdgeSide& side, int steps, const See& see) {
+  const int64_t tile = int64_t{kWarp} * steps, warps = int64_t{gridDim.x} * (blockDim.x / kWarp);
+  int64_t first = (int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp) * tile;
+  for (; first < side.edges; first += warps * tile) {
+    int64_t slot = first + threadIdx.x % kWarp;
+    if (slot >= side.edges) continue;
+    uint32_t row = find_row(side, slot);
+    for (int64_t past = min(first + tile, side.edges); slot < past; slot += kWarp) {
+      row = find_row(side, slot, row, 1);
+      see(slot, row);
+    }
+  }
+}
+
+// ---- on the host ---------------------------------------------------------------------------------------------------
+
+inline size_t round_up(size_t bytes) { return (bytes + 15) / 16 * 16; }
+inline size_t acc_bytes(Dtype dtype) { return dtype == Dtype::f64 ? sizeof(double) : sizeof(float); }
+
+// Sizes of a walk, and its scratch.
+struct WalkPlan {
+  Walk walk{};
+  int64_t layers, blocks;
+  size_t counters, bytes;  // where the meetings lie; of the scratch
+
+  // lanes * V columns a layer; state_bytes is 0 where nothing is joined
+  WalkPlan(const EdgeSide& side, int lanes, int64_t heads, int64_t slabs, size_t state_bytes,
+           const LaunchShape& shape) {
+    walk.side = side, walk.lanes = lanes, walk.slabs = static_cast<int>(slabs);
+    walk.tile = lanes * shape.edges_per_lane;
+    walk.tasks = ceil_div(side.edges, walk.tile);
+    layers = heads * slabs;
+    const int64_t items = ceil_div(state_bytes && side.rows > side.edges ? side.rows : side.edges, walk.tile);
+    blocks = ceil_div(items * lanes, shape.threads);
+    if (blocks > shape.max_blocks) blocks = shape.max_blocks;
+    counters = layers * walk.tasks * 2 * lanes * state_bytes;
+    bytes = state_bytes ? round_up(counters + layers * walk.tasks * sizeof(int)) : 0;
+  }
+
+  // A group's lanes cover the columns of a head, or a warp's some of them.
+  WalkPlan(const EdgeSide& side, int64_t heads, int64_t feats, size_t state_bytes, const LaunchShape& shape)
+      : WalkPlan(side, lanes_for(feats), heads, ceil_div(feats, lanes_for(feats) * kColumns), state_bytes, shape) {}
+
+  template <class Kernel, class... Args>
+  void start(Kernel kernel, void* workspace, cudaStream_t stream, const LaunchShape& shape, const Args&... args) {
+    if (blocks == 0) return;
+    walk.pieces = static_cast<char*>(workspace);
+    walk.meetings = reinterpret_cast<int*>(walk.pieces + counters);
+    if (bytes) cudaMemsetAsync(walk.meetings, 0, bytes - counters, stream);
+    kernel<<<dim3(blocks, layers), shape.threads, 0, stream>>>(walk, args...);
+  }
+};
+
+// Launches a kernel that has a thread for each of `count` things.
+template <class Kernel, class... Args>
+void start_flat(Kernel kernel, int64_t count, cudaStream_t stream, const LaunchShape& shape, const Args&... args) {
+  int64_t blocks = ceil_div(count, shape.threads);
+  if (blocks > shape.max_blocks) blocks = shape.max_blocks;
+  if (blocks > 0) kernel<<<blocks, shape.threads, 0, stream>>>(args...);
+}
+
+// out[i] = the sum of x[slab, i]: a head's dot products where a warp has only a slab of its columns
+template <class A>
+__global__ void __launch_bounds__(kMaxThreads, 3) sum_slabs_kernel(const A* x, int64_t slabs, int64_t count, A* out) {
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
+    A sum = 0;
+    for (int64_t slab = 0; slab < slabs; ++slab) sum += __ldg(x + slab * count + i);
+    out[i] = sum;
+  }
+}
+
+template <class A>
+void sum_slabs(const A* x, int64_t slabs, int64_t count, A* out, cudaStream_t stream, const LaunchShape& shape) {
+  start_flat(sum_slabs_kernel<A>, count, stream, shape, x, slabs, count, out);
+}
+
+}  // namespace dgl_ptdnet::cuda
