@@ -54,8 +54,9 @@ def peak_bytes(run: Callable[[], Any]) -> int:
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * page
 
-    ctypes.CDLL(None).malloc_trim(0)
     gc.collect()
+    ptd.release_memory()
+    ctypes.CDLL(None).malloc_trim(0)
     before = highest = resident()
     done = threading.Event()
 

@@ -1,8 +1,6 @@
 // From tensors to the plain arguments of aggregate, maximum and the degrees, for both devices.
 #pragma once
 
-#include <ATen/ops/empty.h>
-
 #include "aggregate.h"
 #include "edge_gate_args.h"
 
@@ -97,7 +95,7 @@ struct AggregateTensors {
     a.in = in.view(h.device(), out_ptr.size(0) - 1);
     h = judge.row_matrix("h", h, a.in.others, "sources", h.size(1));
     if (z) z = judge.numbers("z", *z, a.in.edges, "edges", a.heads);
-    out = at::empty({a.in.rows, h.size(1)}, h.options());
+    out = empty({a.in.rows, h.size(1)}, h.options());
     a.h = h.const_data_ptr(), a.h_stride = h.stride(0);
     a.z = z ? z->const_data_ptr() : nullptr;
     a.out = out.mutable_data_ptr();
@@ -121,7 +119,7 @@ struct AggregateBackwardTensors {
     TORCH_CHECK_VALUE(z || !need_z, "without z it has no gradient");
     h = judge.row_matrix("h", h, a.out.rows, "sources", h.size(1));
     grad = judge.row_matrix("grad", grad, grad.size(0), "destinations", h.size(1));
-    grad_z = at::empty({0}, h.options().dtype(acc_type(h)));
+    grad_z = empty({0}, h.options().dtype(acc_type(h)));
     if (z) z = judge.numbers("z", *z, a.out.edges, "edges", a.heads);
     if (arg) {
       TORCH_CHECK_VALUE(a.heads == 1 && arg->scalar_type() == at::kInt && arg->is_contiguous() &&
@@ -129,8 +127,8 @@ struct AggregateBackwardTensors {
                         "arg must be what maximum returned beside its result");
       a.arg = arg->const_data_ptr<int32_t>();
     }
-    grad_h = at::empty({need_h ? h.size(0) : 0, h.size(1)}, h.options());
-    if (need_z) grad_z = at::empty(z->sizes(), z->options());
+    grad_h = empty({need_h ? h.size(0) : 0, h.size(1)}, h.options());
+    if (need_z) grad_z = empty(z->sizes(), z->options());
     a.h = h.const_data_ptr(), a.h_stride = h.stride(0);
     a.grad = grad.const_data_ptr(), a.grad_stride = grad.stride(0);
     a.z = z ? z->const_data_ptr() : nullptr;
@@ -149,7 +147,7 @@ struct MaximumTensors {
     AggregateTensors t{h, z, {}};
     const AggregateForward same = t.args(in, out_ptr);
     h = t.h, z = t.z, out = t.out;
-    arg = at::empty(out.sizes(), out.options().dtype(at::kInt));
+    arg = empty(out.sizes(), out.options().dtype(at::kInt));
     return {same.in, same.dtype, same.feats, same.h, same.h_stride, same.z, same.out, arg.mutable_data_ptr<int32_t>()};
   }
 };

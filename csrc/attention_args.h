@@ -53,10 +53,10 @@ struct AttentionForwardTensors : AttentionTensors {
     AttentionForward a{};
     static_cast<AttentionInputs&>(a) = inputs(negative_slope, heads);
     const auto acc = h.options().dtype(acc_type(h));
-    out = at::empty({a.in.rows, h.size(1)}, h.options());
-    max = at::empty({a.in.rows, heads}, acc);
-    sum = at::empty({a.in.rows, heads}, acc);
-    weights = at::empty({with_weights ? a.in.edges : 0, heads}, acc);
+    out = empty({a.in.rows, h.size(1)}, h.options());
+    max = empty({a.in.rows, heads}, acc);
+    sum = empty({a.in.rows, heads}, acc);
+    weights = empty({with_weights ? a.in.edges : 0, heads}, acc);
     a.result = out.mutable_data_ptr(), a.max = max.mutable_data_ptr(), a.sum = sum.mutable_data_ptr();
     a.weights = pointer(weights);
     return a;
@@ -84,11 +84,11 @@ struct AttentionBackwardTensors : AttentionTensors {
       shift = judge.numbers("shift", shift, a.in.rows, "destinations", heads);
       a.grad_weights = pointer(*grad_weights), a.shift = pointer(shift);
     }
-    grad_h = at::empty({a.out.rows, h.size(1)}, h.options());
-    grad_el = at::empty({el ? a.out.rows : 0, heads}, acc);
-    grad_scores = at::empty({a.in.edges, heads}, acc);
-    grad_z = need_z ? at::empty(z->sizes(), acc) : at::empty({0}, acc);
-    records = at::empty({a.in.rows, 4, heads}, acc);
+    grad_h = empty({a.out.rows, h.size(1)}, h.options());
+    grad_el = empty({el ? a.out.rows : 0, heads}, acc);
+    grad_scores = empty({a.in.edges, heads}, acc);
+    grad_z = need_z ? empty(z->sizes(), acc) : empty({0}, acc);
+    records = empty({a.in.rows, 4, heads}, acc);
     a.grad = grad.const_data_ptr(), a.grad_stride = grad.stride(0);
     a.result = out.const_data_ptr(), a.max = max.const_data_ptr(), a.sum = sum.const_data_ptr();
     a.grad_h = pointer(grad_h), a.grad_el = pointer(grad_el), a.grad_scores = pointer(grad_scores);
@@ -128,7 +128,7 @@ struct EdgeScoresForwardTensors : EdgeScoresTensors {
   EdgeScoresForward args(double negative_slope) {
     EdgeScoresForward a{};
     static_cast<EdgeScoresInputs&>(a) = inputs(negative_slope);
-    scores = at::empty({a.in.edges, a.heads}, w.options());
+    scores = empty({a.in.edges, a.heads}, w.options());
     a.scores = pointer(scores);
     return a;
   }
@@ -142,9 +142,9 @@ struct EdgeScoresBackwardTensors : EdgeScoresTensors {
     EdgeScoresBackward a{};
     static_cast<EdgeScoresInputs&>(a) = inputs(negative_slope);
     grad = Judge{"p", p}.numbers("grad", grad, a.in.edges, "edges", a.heads);
-    grad_p = at::empty({a.out.rows, w.numel()}, p.options());
-    grad_q = at::empty({a.in.rows, w.numel()}, q.options());
-    grad_w = at::empty(w.sizes(), w.options());
+    grad_p = empty({a.out.rows, w.numel()}, p.options());
+    grad_q = empty({a.in.rows, w.numel()}, q.options());
+    grad_w = empty(w.sizes(), w.options());
     a.grad = pointer(grad);
     a.grad_p = pointer(grad_p), a.grad_q = pointer(grad_q), a.grad_w = pointer(grad_w);
     return a;

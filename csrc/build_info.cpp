@@ -1,9 +1,11 @@
-// What this library was built with and runs on. The operators register themselves when it is loaded.
+// What this library was built with and runs on, and the memory that it keeps. The operators register themselves when it
+// is loaded.
 #include <c10/util/Exception.h>
 #include <pybind11/pybind11.h>
 #include <torch/version.h>
 
 #include "cpu/level.h"
+#include "memory.h"
 
 namespace py = pybind11;
 
@@ -28,4 +30,5 @@ PYBIND11_MODULE(_C, m) {
 #endif
     return info;
   });
+  m.def("release_memory", &dgl_ptdnet::release_memory);
 }

@@ -23,7 +23,7 @@ struct SegmentTensors {
     a.heads = heads_of(x);
     const int64_t from = spread ? a.side.rows : a.side.edges, to = spread ? a.side.edges : a.side.rows;
     x = Judge{"z", x}.numbers("z", x, from, spread ? "nodes" : "edges", a.heads);
-    out = x.dim() == 2 ? at::empty({to, a.heads}, x.options()) : at::empty({to}, x.options());
+    out = x.dim() == 2 ? empty({to, a.heads}, x.options()) : empty({to}, x.options());
     a.x = x.const_data_ptr(), a.out = out.mutable_data_ptr();
     return a;
   }

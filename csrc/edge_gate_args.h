@@ -2,12 +2,12 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 #include <optional>
 #include <tuple>
 
 #include "edge_gate.h"
+#include "memory.h"
 
 namespace dgl_ptdnet {
 
@@ -170,10 +170,10 @@ struct ForwardTensors : GateTensors {
       edge_ids = edge_ids->contiguous();
       a.edge_ids = edge_ids->const_data_ptr<int64_t>();
     }
-    z = at::empty({edges}, like);
-    penalty = with_penalty ? at::empty({}, like) : at::empty({0}, like);
-    mask = at::empty({save ? edges : 0, mask_bytes(a.hidden)}, p.options().dtype(at::kByte));
-    logit = at::empty({save && with_penalty ? edges : 0}, like);
+    z = empty({edges}, like);
+    penalty = with_penalty ? empty({}, like) : empty({0}, like);
+    mask = empty({save ? edges : 0, mask_bytes(a.hidden)}, p.options().dtype(at::kByte));
+    logit = empty({save && with_penalty ? edges : 0}, like);
     a.z = z.mutable_data_ptr();
     a.penalty = with_penalty ? penalty.mutable_data_ptr() : nullptr;
     a.mask = mask.numel() ? mask.mutable_data_ptr<uint8_t>() : nullptr;
@@ -210,11 +210,11 @@ struct BackwardTensors : GateTensors {
       a.grad_penalty = pointer("grad_penalty", *grad_penalty, 1);
       a.logit = pointer("logit", logit, edges);
     }
-    grad_p = at::empty({a.index.num_src, a.hidden}, p.options());
-    grad_q = at::empty({a.index.num_dst, a.hidden}, p.options());
-    grad_w = at::empty({a.hidden}, like);
-    grad_c = at::empty({}, like);
-    grad_bias = at::empty({bias ? edges : 0}, like);
+    grad_p = empty({a.index.num_src, a.hidden}, p.options());
+    grad_q = empty({a.index.num_dst, a.hidden}, p.options());
+    grad_w = empty({a.hidden}, like);
+    grad_c = empty({}, like);
+    grad_bias = empty({bias ? edges : 0}, like);
     a.grad_p = grad_p.mutable_data_ptr();
     a.grad_q = grad_q.mutable_data_ptr();
     a.grad_w = grad_w.mutable_data_ptr();

@@ -334,7 +334,7 @@ def test_wrong_input_is_refused_with_the_argument_and_the_remedy():
         ptd.maximum(index, torch.randn(5, 3, 4), torch.rand(30, 3))
     with pytest.raises(ValueError, match=r"a must be \[N_src, F\] and b \[N_dst, F\]"):
         ptd.edge_dot(index, h, torch.randn(7, h.shape[1] + 1))
-    with pytest.raises(ValueError, match="b has 6 rows.*7 destinations"):
+    with pytest.raises(ValueError, match=r"b has 6 rows.*7 destinations"):
         ptd.edge_dot(index, h, torch.randn(6, h.shape[1]))
     with pytest.raises(ValueError, match="norm must be one of"):
         ptd.aggregate(index, h, z, norm="batch")

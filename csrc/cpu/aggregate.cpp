@@ -5,7 +5,7 @@
 #include "../aggregate_args.h"
 #include "aggregate_kernels.h"
 #include "level.h"
-#include "pages.h"
+#include "parts.h"
 #include "tasks.h"
 
 namespace dgl_ptdnet {
@@ -28,7 +28,7 @@ void run(const Args& a, int64_t tasks, Pass pass, Join join, Pieces... pieces) {
 }
 
 Tensor empty_pieces(const AggregateKernels& k, int64_t tasks, int64_t heads, int64_t feats, const Tensor& h) {
-  return at::empty({tasks, 2, k.piece_size(heads, feats)}, h.options().dtype(acc_type(h)));
+  return empty({tasks, 2, k.piece_size(heads, feats)}, h.options().dtype(acc_type(h)));
 }
 
 Tensor aggregate(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_edge, const Tensor& out_ptr,
@@ -37,10 +37,15 @@ Tensor aggregate(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_ed
   const AggregateForward a = t.args({in_ptr, in_src, in_edge}, out_ptr);
   const int64_t tasks = count_row_tasks(a.in.edges);
   if (tasks == 0) return t.out.zero_();
-  advise_large_pages(t.out);
   const AggregateKernels& k = kernels(a.dtype);
-  const Tensor pieces = empty_pieces(k, tasks, a.heads, a.feats, t.h);
-  run(a, tasks, k.forward, k.join_forward, pieces.mutable_data_ptr());
+  const int64_t element = t.h.element_size(), number = at::elementSize(acc_type(t.h));
+  for_parts(t.h, a.in.edges, a.heads, a.feats, false, [&](const Part& part, const Tensor& rows) {
+    Tile<AggregateForward> tile = part.of(a, a.heads);
+    tile.h = rows.const_data_ptr(), tile.h_stride = rows.stride(0);
+    move(tile.z, part.head * number), move(tile.out, (part.head * a.feats + part.column) * element);
+    const Tensor pieces = empty_pieces(k, tasks, part.heads, part.feats, t.h);
+    run(tile, tasks, k.forward, k.join_forward, pieces.mutable_data_ptr());
+  });
   return t.out;
 }
 
@@ -48,10 +53,18 @@ std::tuple<Tensor, Tensor> backward(AggregateBackwardTensors t, const SideTensor
   const AggregateBackward a = t.args(out, need_h, need_z);
   const int64_t tasks = count_row_tasks(a.out.edges);
   if (tasks == 0) return {t.grad_h.zero_(), t.grad_z};
-  for (const Tensor& grad : {t.grad_h, t.grad_z}) advise_large_pages(grad);
   const AggregateKernels& k = kernels(a.dtype);
-  const Tensor pieces = empty_pieces(k, tasks, a.heads, a.feats, t.h);
-  run(a, tasks, k.backward, k.join_backward, pieces.mutable_data_ptr());
+  const int64_t element = t.h.element_size(), number = at::elementSize(acc_type(t.h));
+  // The maximum's `arg` would have to be gathered in parts too.
+  for_parts(t.grad, a.out.edges, a.heads, a.feats, a.arg != nullptr, [&](const Part& part, const Tensor& rows) {
+    Tile<AggregateBackward> tile = part.of(a, a.heads);
+    tile.grad = rows.const_data_ptr(), tile.grad_stride = rows.stride(0);
+    const int64_t first = (part.head * a.feats + part.column) * element;
+    move(tile.h, first), move(tile.grad_h, first);
+    move(tile.z, part.head * number), move(tile.grad_z, part.head * number);
+    const Tensor pieces = empty_pieces(k, tasks, part.heads, part.feats, t.h);
+    run(tile, tasks, k.backward, k.join_backward, pieces.mutable_data_ptr());
+  });
   return {t.grad_h, t.grad_z};
 }
 
@@ -68,10 +81,9 @@ std::tuple<Tensor, Tensor> maximum(const Tensor& in_ptr, const Tensor& in_src, c
   const MaximumForward a = t.args({in_ptr, in_src, in_edge}, out_ptr);
   const int64_t tasks = count_row_tasks(a.in.edges);
   if (tasks == 0) return {t.out.zero_(), t.arg.fill_(-1)};
-  for (const Tensor& out : {t.out, t.arg}) advise_large_pages(out);
   const AggregateKernels& k = kernels(a.dtype);
   const Tensor pieces = empty_pieces(k, tasks, 1, a.feats, t.h);
-  const Tensor args = at::empty(pieces.sizes(), t.arg.options());
+  const Tensor args = empty(pieces.sizes(), t.arg.options());
   run(a, tasks, k.maximum, k.join_maximum, pieces.mutable_data_ptr(), args.mutable_data_ptr<int32_t>());
   return {t.out, t.arg};
 }

@@ -17,67 +17,66 @@ struct Aggregate {
 
   static int64_t piece_size(int64_t heads, int64_t feats) { return layout(heads, feats).size; }
 
-  static void forward(const AggregateForward& a, void* pieces, int64_t begin, int64_t end) {
+  static void forward(const Tile<AggregateForward>& a, void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     RowSums<V, Row, Mode::sum> add(l, a.in, a.h, a.h_stride);
-    ChunkNumbers<A> z(a.in, a.z, a.heads, a.heads);
+    ChunkNumbers<A> z(a.in, a.z, a.heads, a.z_stride, a.heads);
     Buffer<A> sum(l.size);
     Row* out = static_cast<Row*>(a.out);
-    const int64_t width = a.heads * a.feats;
     for_chunks(a.in, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       z.start(first, past);
       for_segments(a.in.ptr, a.in.rows, a.in.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
         add.x.weights = z.at(s.begin), add.x.base = s.begin;
         add(s.begin, s.end, s.whole() ? sum.data : static_cast<A*>(pieces) + s.piece(task) * l.size);
-        if (s.whole()) l.pack(sum.data, nullptr, out + s.row * width);
+        if (s.whole()) l.pack(sum.data, nullptr, out + s.row * a.row_width);
       });
     });
   }
 
-  static void join_rows(const EdgeSide& side, const Layout<V>& l, const void* pieces, void* out, int64_t begin,
-                        int64_t end) {
+  static void join_rows(const EdgeSide& side, const Layout<V>& l, const void* pieces, void* out, int64_t stride,
+                        int64_t begin, int64_t end) {
     Buffer<A> sum(l.size);
     for_shared_rows(side.ptr, side.rows, side.edges, begin, end, [&](int64_t row, int64_t task, int64_t last) {
       add_pieces(static_cast<const A*>(pieces), l.size, task, last, sum.data);
-      l.pack(sum.data, nullptr, static_cast<Row*>(out) + row * l.heads * l.feats);
+      l.pack(sum.data, nullptr, static_cast<Row*>(out) + row * stride);
     });
   }
 
-  static void join_forward(const AggregateForward& a, const void* pieces, int64_t begin, int64_t end) {
-    join_rows(a.in, layout(a.heads, a.feats), pieces, a.out, begin, end);
+  static void join_forward(const Tile<AggregateForward>& a, const void* pieces, int64_t begin, int64_t end) {
+    join_rows(a.in, layout(a.heads, a.feats), pieces, a.out, a.row_width, begin, end);
   }
 
   template <Mode mode>
-  static void backward_tasks(const AggregateBackward& a, void* pieces, int64_t begin, int64_t end) {
+  static void backward_tasks(const Tile<AggregateBackward>& a, void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     RowSums<V, Row, mode> add(l, a.out, a.grad, a.grad_stride);
-    ChunkNumbers<A> z(a.out, a.z, a.heads, a.heads), dots(a.out, a.heads, a.heads);
+    ChunkNumbers<A> z(a.out, a.z, a.heads, a.z_stride, a.heads), dots(a.out, a.heads, a.z_stride, a.heads);
     Buffer<A> sum(l.size), own(l.size);
     const Row* h = static_cast<const Row*>(a.h);
     Row* grad_h = static_cast<Row*>(a.grad_h);
-    const int64_t width = a.heads * a.feats;
     add.x.own = own.data, add.x.arg = a.arg, add.x.arg_stride = a.feats;
     for_chunks(a.out, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       z.start(first, past), dots.start(first, past);
       for_segments(a.out.ptr, a.out.rows, a.out.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
         add.x.weights = z.at(s.begin), add.x.dots = dots.at(s.begin), add.x.base = s.begin;
         if (a.grad_z && s.begin < s.end) l.unpack(h + s.row * a.h_stride, own.data);
+        if (a.grad_z && s.row + 1 < a.out.rows) l.fetch(h + (s.row + 1) * a.h_stride);
         add(s.begin, s.end, s.whole() ? sum.data : static_cast<A*>(pieces) + s.piece(task) * l.size);
-        if (s.whole() && grad_h) l.pack(sum.data, nullptr, grad_h + s.row * width);
+        if (s.whole() && grad_h) l.pack(sum.data, nullptr, grad_h + s.row * a.row_width);
       });
-      if (a.grad_z) dots.scatter(past, a.grad_z);
+      if (a.grad_z) dots.scatter(past, a.grad_z, a.adds);
     });
   }
 
-  static void backward(const AggregateBackward& a, void* pieces, int64_t begin, int64_t end) {
+  static void backward(const Tile<AggregateBackward>& a, void* pieces, int64_t begin, int64_t end) {
     if (a.arg && a.grad_z) return backward_tasks<Mode::max_dot>(a, pieces, begin, end);
     if (a.arg) return backward_tasks<Mode::max>(a, pieces, begin, end);
     if (a.grad_z) return backward_tasks<Mode::sum_dot>(a, pieces, begin, end);
     backward_tasks<Mode::sum>(a, pieces, begin, end);
   }
 
-  static void join_backward(const AggregateBackward& a, const void* pieces, int64_t begin, int64_t end) {
-    if (a.grad_h) join_rows(a.out, layout(a.heads, a.feats), pieces, a.grad_h, begin, end);
+  static void join_backward(const Tile<AggregateBackward>& a, const void* pieces, int64_t begin, int64_t end) {
+    if (a.grad_h) join_rows(a.out, layout(a.heads, a.feats), pieces, a.grad_h, a.row_width, begin, end);
   }
 
   // ---- maximum -----------------------------------------------------------------------------------------------
@@ -134,7 +133,7 @@ struct Aggregate {
   static void maximum(const MaximumForward& a, void* pieces, int32_t* arg_pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(1, a.feats);
     RowSums<V, Row, Mode::sum> rows(l, a.in, a.h, a.h_stride);
-    ChunkNumbers<A> z(a.in, a.z, 1, 1);
+    ChunkNumbers<A> z(a.in, a.z, 1, 1, 1);
     Buffer<A> best(l.size);
     Buffer<int32_t> arg(l.size);
     for_chunks(a.in, 1, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {

@@ -1,6 +1,5 @@
 // Attention on a CPU: which kernels, over which threads.
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
@@ -11,7 +10,7 @@
 #include "attention_kernels.h"
 #include "degrees.h"
 #include "level.h"
-#include "pages.h"
+#include "parts.h"
 #include "tasks.h"
 
 namespace dgl_ptdnet {
@@ -26,6 +25,16 @@ const AttentionKernels& kernels(Dtype dtype) {
   return portable::attention(dtype);
 }
 
+// The arguments of a part, whose heads are whole.
+template <class Args>
+Tile<Args> tile_of(const Args& a, const Part& part) {
+  Tile<Args> tile = part.of(a, a.z_heads);
+  const int64_t skipped = part.head * (a.dtype == Dtype::f64 ? 8 : 4);
+  for (const void** x : {&tile.el, &tile.er, &tile.scores}) move(*x, skipped);
+  if (a.z_heads > 1) tile.z_heads = part.heads, move(tile.z, skipped);
+  return tile;
+}
+
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_edge,
                                                      const Tensor& out_ptr, const Tensor& out_dst,
                                                      const Tensor& out_edge, const Tensor& h, const OptionalTensor& el,
@@ -37,13 +46,18 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention(const Tensor& in_ptr, const
   const AttentionForward a = t.args(negative_slope, heads, weights);
   const int64_t tasks = count_row_tasks(a.in.edges);
   if (tasks == 0) return {t.out.zero_(), t.max.zero_(), t.sum.zero_(), t.weights};
-  for (const Tensor& out : {t.out, t.weights}) advise_large_pages(out);
   const AttentionKernels& k = kernels(a.dtype);
-  const Tensor space = at::empty({tasks, 2, k.piece_size(a.heads, a.feats)}, t.max.options());
-  void* pieces = space.mutable_data_ptr();
-  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.forward(a, pieces, begin, end); });
-  at::parallel_for(0, tasks, 64, [&](int64_t begin, int64_t end) { k.join_forward(a, pieces, begin, end); });
-  if (weights) at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.weights(a, begin, end); });
+  for_parts(t.h, a.in.edges, a.heads, a.feats, true, [&](const Part& part, const Tensor& rows) {
+    Tile<AttentionForward> tile = tile_of(a, part);
+    tile.h = rows.const_data_ptr(), tile.h_stride = rows.stride(0);
+    move(tile.result, part.head * a.feats * t.h.element_size());
+    for (void** x : {&tile.max, &tile.sum, &tile.weights}) move(*x, part.head * t.max.element_size());
+    const Tensor space = empty({tasks, 2, k.piece_size(part.heads, part.feats)}, t.max.options());
+    void* pieces = space.mutable_data_ptr();
+    at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.forward(tile, pieces, begin, end); });
+    at::parallel_for(0, tasks, 64, [&](int64_t begin, int64_t end) { k.join_forward(tile, pieces, begin, end); });
+    if (weights) at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.weights(tile, begin, end); });
+  });
   return {t.out, t.max, t.sum, t.weights};
 }
 
@@ -54,7 +68,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> attention_backward(
     const Tensor& out, const Tensor& max, const Tensor& sum, const Tensor& weights, double negative_slope,
     int64_t heads, bool need_z) {
   AttentionBackwardTensors t{{h, el, er, scores, z, {in_ptr, in_src, in_edge}, {out_ptr, out_dst, out_edge}},
-                             grad ? *grad : at::empty_like(out).zero_(),
+                             grad ? *grad : empty_like(out).zero_(),
                              grad_weights,
                              out,
                              max,
@@ -70,22 +84,30 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> attention_backward(
     t.shift = segment_sum(in_ptr, in_edge, weights.mul(*grad_weights));
   }
   const AttentionBackward a = t.args(negative_slope, heads, need_z);
-  Tensor grad_er = at::empty({0, heads}, t.max.options());
+  Tensor grad_er = empty({0, heads}, t.max.options());
   const int64_t tasks = count_row_tasks(a.out.edges);
   if (tasks == 0) {
     t.grad_h.zero_(), t.grad_el.zero_();
-    if (er) grad_er = at::empty({a.in.rows, heads}, t.max.options()).zero_();
+    if (er) grad_er = empty({a.in.rows, heads}, t.max.options()).zero_();
     return {t.grad_h, t.grad_el, grad_er, t.grad_scores, t.grad_z};
   }
-  for (const Tensor& x : {t.grad_h, t.grad_scores, t.grad_z}) advise_large_pages(x);
   const AttentionKernels& k = kernels(a.dtype);
-  const Tensor space = at::empty({tasks, 2, k.piece_size(a.heads, a.feats)}, t.max.options());
-  void* pieces = space.mutable_data_ptr();
-  at::parallel_for(0, a.in.rows, 256, [&](int64_t begin, int64_t end) { k.records(a, begin, end); });
-  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.backward(a, pieces, begin, end); });
-  at::parallel_for(0, tasks, 64, [&](int64_t begin, int64_t end) { k.join_backward(a, pieces, begin, end); });
+  for_parts(t.grad, a.out.edges, a.heads, a.feats, true, [&](const Part& part, const Tensor& rows) {
+    Tile<AttentionBackward> tile = tile_of(a, part);
+    const int64_t rows_skipped = part.head * a.feats * t.h.element_size(), skipped = part.head * t.max.element_size();
+    tile.grad = rows.const_data_ptr(), tile.grad_stride = rows.stride(0);
+    move(tile.h, rows_skipped), move(tile.result, rows_skipped), move(tile.grad_h, rows_skipped);
+    for (const void** x : {&tile.max, &tile.sum, &tile.grad_weights, &tile.shift}) move(*x, skipped);
+    for (void** x : {&tile.grad_el, &tile.grad_scores}) move(*x, skipped);
+    if (a.z_heads > 1) move(tile.grad_z, skipped);
+    const Tensor space = empty({tasks, 2, k.piece_size(part.heads, part.feats)}, t.max.options());
+    void* pieces = space.mutable_data_ptr();
+    at::parallel_for(0, a.in.rows, 256, [&](int64_t begin, int64_t end) { k.records(tile, begin, end); });
+    at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.backward(tile, pieces, begin, end); });
+    at::parallel_for(0, tasks, 64, [&](int64_t begin, int64_t end) { k.join_backward(tile, pieces, begin, end); });
+  });
   if (er) grad_er = segment_sum(in_ptr, in_edge, t.grad_scores);
-  return {t.grad_h, t.grad_el, grad_er, scores ? t.grad_scores : at::empty({0, heads}, t.max.options()), t.grad_z};
+  return {t.grad_h, t.grad_el, grad_er, scores ? t.grad_scores : empty({0, heads}, t.max.options()), t.grad_z};
 }
 
 Tensor edge_scores(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_edge, const Tensor& out_ptr,
@@ -93,7 +115,6 @@ Tensor edge_scores(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_
                    double negative_slope) {
   EdgeScoresForwardTensors t{{p, q, w, {in_ptr, in_src, in_edge}, {out_ptr, out_dst, out_edge}}, {}};
   const EdgeScoresForward a = t.args(negative_slope);
-  advise_large_pages(t.scores);
   const AttentionKernels& k = kernels(a.dtype);
   at::parallel_for(0, count_row_tasks(a.in.edges), 1, [&](int64_t begin, int64_t end) { k.scores(a, begin, end); });
   return t.scores;
@@ -101,7 +122,7 @@ Tensor edge_scores(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_
 
 // About the mean of p's columns, from at most 64 rows; what is not finite does not count.
 Tensor column_centers(const Tensor& p) {
-  if (p.size(0) == 0) return at::empty({p.size(1)}, at::kDouble).zero_();
+  if (p.size(0) == 0) return empty({p.size(1)}, at::kDouble).zero_();
   const Tensor sample = p.slice(0, 0, p.size(0), std::max<int64_t>(1, p.size(0) / 64)).to(at::kDouble);
   return sample.masked_fill(sample.isfinite().logical_not(), 0).mean(0).contiguous();
 }
@@ -114,9 +135,8 @@ std::tuple<Tensor, Tensor, Tensor> edge_scores_backward(const Tensor& grad, cons
   const EdgeScoresBackward a = t.args(negative_slope);
   const int64_t tasks = count_row_tasks(a.in.edges), width = a.heads * a.feats;
   if (tasks == 0) return {t.grad_p.zero_(), t.grad_q.zero_(), t.grad_w.zero_()};
-  for (const Tensor& x : {t.grad_p, t.grad_q}) advise_large_pages(x);
   const AttentionKernels& k = kernels(a.dtype);
-  const Tensor space = at::empty({tasks, 2, k.piece_size(a.heads, a.feats)}, t.w.options());
+  const Tensor space = empty({tasks, 2, k.piece_size(a.heads, a.feats)}, t.w.options());
   const Tensor centers = column_centers(t.p);
   const double* center = centers.const_data_ptr<double>();
   void* pieces = space.mutable_data_ptr();

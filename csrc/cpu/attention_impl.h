@@ -21,93 +21,116 @@ struct Attention {
   // A piece is a row's sum and two numbers a head.
   static int64_t piece_size(int64_t heads, int64_t feats) { return layout(heads, feats).size + 2 * heads; }
 
-  static PTD_INLINE A leaky_relu(A x, A negative_slope) { return x > A(0) ? x : x * negative_slope; }
+  // Numbers of a segment's edges lie by head, [heads, head_step], so that a head's fill vectors; the step is no power
+  // of two, which would put all heads into the same places of the cache.
+  static constexpr int64_t head_step = row_task_edges + V::width;
 
-  static PTD_INLINE void exp_all(const A* x, int64_t n, A* out) {
-    int64_t i = 0;
-    for (; i + V::width <= n; i += V::width) V::load(x + i).exp().store(out + i);
-    if (i < n) V::load(x + i, static_cast<int>(n - i)).exp().store(out + i, static_cast<int>(n - i));
+  // x [n, heads], by head.
+  static PTD_INLINE void by_head(const A* x, int64_t n, int64_t heads, A* out) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t h = 0; h < heads; ++h) out[h * head_step + i] = x[i * heads + h];
   }
+  static PTD_INLINE void by_edge(const A* x, int64_t n, int64_t heads, A* out) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t h = 0; h < heads; ++h) out[i * heads + h] = x[h * head_step + i];
+  }
+
+  // Calls visit(first, count) for the vectors of n numbers. What is loaded of gates, or in finish_edges, beyond the
+  // last number is 0: so is its share of sums, whatever lies there.
+  template <class Visit>
+  static PTD_INLINE void for_vectors(int64_t n, const Visit& visit) {
+    for (int64_t i = 0; i < n; i += V::width) visit(i, static_cast<int>(n - i < V::width ? n - i : V::width));
+  }
+
+  // The gates of a segment, by head (one head, where all share them).
+  struct Gates {
+    ChunkNumbers<A> z;
+    Buffer<A> heads;
+
+    template <class Args>
+    Gates(const EdgeSide& side, const Tile<Args>& a)
+        : z(side, a.z, a.z_heads, a.z_stride, a.heads), heads(a.z_heads * head_step) {}
+
+    PTD_INLINE const A* of(const Segment& s) const {
+      if (z.heads == 1) return z.at(s.begin);
+      by_head(z.at(s.begin), s.end - s.begin, z.heads, heads.data);
+      return heads.data;
+    }
+    PTD_INLINE int64_t step() const { return z.heads == 1 ? 0 : head_step; }
+  };
 
   // ---- forward -----------------------------------------------------------------------------------------------
 
-  // What is known of a segment's scores before it is walked: el of the sources, or all.
-  static PTD_INLINE void start_scores(const AttentionInputs& a, const Segment& s, const A* given, A* score) {
-    if (given) {
-      std::memcpy(score, given, (s.end - s.begin) * a.heads * sizeof(A));
-      return;
+  // The scores of a destination's edges, by head.
+  struct Scores {
+    const Tile<AttentionForward>& a;
+    ChunkNumbers<A> given;
+
+    explicit Scores(const Tile<AttentionForward>& a_) : a(a_), given(a.in, a.scores, a.heads, a.row_heads, a.heads) {}
+
+    PTD_INLINE void of(const Segment& s, A* score) const {
+      const int64_t n = s.end - s.begin;
+      if (a.scores) return by_head(given.at(s.begin), n, a.heads, score);
+      const A *el = static_cast<const A*>(a.el), *er = static_cast<const A*>(a.er) + s.row * a.row_heads;
+      const V negative_slope = V::splat(static_cast<A>(a.negative_slope));
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t h = 0; h < a.heads; ++h)
+          score[h * head_step + i] = el[a.in.node[s.begin + i] * a.row_heads + h];
+      for (int64_t h = 0; h < a.heads; ++h)
+        for_vectors(n, [&](int64_t i, int) {
+          const V x = V::load(score + h * head_step + i) + V::splat(er[h]);
+          V::select(x.positive(), x, x * negative_slope).store(score + h * head_step + i);
+        });
     }
-    const A* el = static_cast<const A*>(a.el);
-    for (int64_t i = s.begin; i < s.end; ++i, score += a.heads)
-      for (int64_t h = 0; h < a.heads; ++h) score[h] = el[a.in.node[i] * a.heads + h];
-  }
+  };
 
-  // score [n, heads] of a row's edges, completed.
-  template <int fixed>
-  static PTD_INLINE void complete_scores(const AttentionInputs& a, int64_t row, int64_t n, A* score) {
-    if (a.scores) return;
-    const int64_t heads = fixed ? fixed : a.heads;
-    const A negative_slope = static_cast<A>(a.negative_slope);
-    const A* er = static_cast<const A*>(a.er) + row * heads;
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t h = 0; h < heads; ++h)
-        score[i * heads + h] = leaky_relu(score[i * heads + h] + er[h], negative_slope);
-  }
-
-  // score becomes z_e exp(a_e - max), by head; max is that of the kept scores, sum that of the results.
-  template <int fixed>
-  static void weigh(const AttentionForward& a, int64_t row, int64_t n, A* score, const A* z, A* max, A* sum) {
-    const int64_t heads = fixed ? fixed : a.heads, z_heads = a.z_heads == 1 ? 0 : 1, z_step = a.z_heads;
-    complete_scores<fixed>(a, row, n, score);
-    for (int64_t h = 0; h < heads; ++h) max[h] = none, sum[h] = A(0);
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t h = 0; h < heads; ++h) {
-        const A x = score[i * heads + h];
-        max[h] = z[i * z_step + h * z_heads] != A(0) && x > max[h] ? x : max[h];
-      }
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t h = 0; h < heads; ++h) score[i * heads + h] -= max[h] == none ? A(0) : max[h];
-    exp_all(score, n * heads, score);
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t h = 0; h < heads; ++h) {
-        const A gate = z[i * z_step + h * z_heads];
-        const A weight = gate == A(0) ? A(0) : gate * score[i * heads + h];  // the exponential may be infinite
-        score[i * heads + h] = weight;
-        sum[h] += weight;
-      }
-  }
-
-  static void weigh_any(const AttentionForward& a, int64_t row, int64_t n, A* score, const A* z, A* max, A* sum) {
-    return a.heads == 1   ? weigh<1>(a, row, n, score, z, max, sum)
-           : a.heads == 4 ? weigh<4>(a, row, n, score, z, max, sum)
-           : a.heads == 8 ? weigh<8>(a, row, n, score, z, max, sum)
-                          : weigh<0>(a, row, n, score, z, max, sum);
+  // score becomes z_e exp(a_e - max); max is that of the kept scores, sum that of the results.
+  static PTD_INLINE void weigh(int64_t n, A* score, const A* z, A* max, A* sum) {
+    V most = V::splat(none), total = V::splat(0);
+    for_vectors(n, [&](int64_t i, int count) {
+      const V x = V::select(V::load(z + i, count).nonzero(), V::load(score + i), V::splat(none));
+      most = V::select(V::beats(x, most), x, most);
+    });
+    *max = V::max(most);
+    const V shift = V::splat(*max == none ? A(0) : -*max);
+    for_vectors(n, [&](int64_t i, int count) {
+      const V gate = V::load(z + i, count), e = (V::load(score + i) + shift).exp();
+      const V weight = V::select(gate.nonzero(), gate * e, V::splat(0));  // the exponential may be infinite
+      weight.store(score + i);
+      total = total + weight;
+    });
+    *sum = V::sum(total);
   }
 
   // total: a row's sum, then max and sum by head, which become the inverse of the sum.
-  static void store_row(const AttentionForward& a, const Layout<V>& l, int64_t row, A* total) {
+  static void store_row(const Tile<AttentionForward>& a, const Layout<V>& l, int64_t row, A* total) {
     A *max = total + l.size, *sum = max + a.heads;
     for (int64_t h = 0; h < a.heads; ++h) {
-      static_cast<A*>(a.max)[row * a.heads + h] = max[h] == none ? A(0) : max[h];
-      static_cast<A*>(a.sum)[row * a.heads + h] = sum[h];
+      static_cast<A*>(a.max)[row * a.row_heads + h] = max[h] == none ? A(0) : max[h];
+      static_cast<A*>(a.sum)[row * a.row_heads + h] = sum[h];
       sum[h] = sum[h] == A(0) ? A(0) : A(1) / sum[h];
     }
-    l.pack(total, sum, static_cast<Row*>(a.result) + row * a.heads * a.feats);
+    l.pack(total, sum, static_cast<Row*>(a.result) + row * a.row_width);
   }
 
-  static void forward(const AttentionForward& a, void* pieces, int64_t begin, int64_t end) {
+  static void forward(const Tile<AttentionForward>& a, void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     RowSums<V, Row, Mode::sum> add(l, a.in, a.h, a.h_stride);
     const int64_t size = l.size + 2 * a.heads;
-    ChunkNumbers<A> z(a.in, a.z, a.z_heads, a.heads), scores(a.in, a.scores, a.heads, a.heads);
-    Buffer<A> weights(row_task_edges * a.heads), total(size);
-    add.x.weights = weights.data;
+    Gates z(a.in, a);
+    Scores scores(a);
+    Buffer<A> by_heads(a.heads * head_step), weights(row_task_edges * a.heads), total(size);
+    add.x.weights = a.heads == 1 ? by_heads.data : weights.data;
     for_chunks(a.in, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
-      z.start(first, past), scores.start(first, past);
+      z.z.start(first, past), scores.given.start(first, past);
       for_segments(a.in.ptr, a.in.rows, a.in.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
         A* to = s.whole() ? total.data : static_cast<A*>(pieces) + s.piece(task) * size;
-        start_scores(a, s, a.scores ? scores.at(s.begin) : nullptr, weights.data);
-        weigh_any(a, s.row, s.end - s.begin, weights.data, z.at(s.begin), to + l.size, to + l.size + a.heads);
+        const A* gates = z.of(s);
+        const int64_t n = s.end - s.begin;
+        scores.of(s, by_heads.data);
+        for (int64_t h = 0; h < a.heads; ++h)
+          weigh(n, by_heads.data + h * head_step, gates + h * z.step(), to + l.size + h, to + l.size + a.heads + h);
+        if (a.heads > 1) by_edge(by_heads.data, n, a.heads, weights.data);
         add.x.base = s.begin;
         add(s.begin, s.end, to);
         if (s.whole()) store_row(a, l, s.row, to);
@@ -115,7 +138,7 @@ struct Attention {
     });
   }
 
-  static void join_forward(const AttentionForward& a, const void* pieces, int64_t begin, int64_t end) {
+  static void join_forward(const Tile<AttentionForward>& a, const void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     const int64_t size = l.size + 2 * a.heads, head_size = l.per_head * V::width;
     Buffer<A> total(size);
@@ -139,53 +162,46 @@ struct Attention {
       store_row(a, l, row, total.data);
     });
   }
-
-  static void edge_weights(const AttentionForward& a, int64_t begin, int64_t end) {
-    const int64_t z_heads = a.z_heads == 1 ? 0 : 1;
-    ChunkNumbers<A> z(a.in, a.z, a.z_heads, a.heads), scores(a.in, a.scores, a.heads, a.heads);
-    ChunkNumbers<A> weights(a.in, a.heads, a.heads);
+  static void edge_weights(const Tile<AttentionForward>& a, int64_t begin, int64_t end) {
+    Gates z(a.in, a);
+    Scores scores(a);
+    ChunkNumbers<A> weights(a.in, a.heads, a.row_heads, a.heads);
+    Buffer<A> by_heads(a.heads * head_step);
     for_chunks(a.in, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
-      z.start(first, past), scores.start(first, past), weights.start(first, past);
+      z.z.start(first, past), scores.given.start(first, past), weights.start(first, past);
       for_segments(a.in.ptr, a.in.rows, a.in.edges, first_task, past_task, [&](int64_t, const Segment& s) {
-        const A* max = static_cast<const A*>(a.max) + s.row * a.heads;
-        const A* sum = static_cast<const A*>(a.sum) + s.row * a.heads;
-        const A* gates = z.at(s.begin);
-        A* weight = weights.at(s.begin);
+        const A* gates = z.of(s);
         const int64_t n = s.end - s.begin;
-        start_scores(a, s, a.scores ? scores.at(s.begin) : nullptr, weight);
-        complete_scores<0>(a, s.row, n, weight);
-        for (int64_t i = 0; i < n; ++i)
-          for (int64_t h = 0; h < a.heads; ++h) weight[i * a.heads + h] -= max[h];
-        exp_all(weight, n * a.heads, weight);
-        for (int64_t i = 0; i < n; ++i)
-          for (int64_t h = 0; h < a.heads; ++h) {
-            const A gate = gates[i * a.z_heads + h * z_heads];
-            const bool kept = gate != A(0) && sum[h] != A(0);
-            weight[i * a.heads + h] = kept ? gate * weight[i * a.heads + h] / sum[h] : A(0);
-          }
+        scores.of(s, by_heads.data);
+        for (int64_t h = 0; h < a.heads; ++h) {
+          const A sum = static_cast<const A*>(a.sum)[s.row * a.row_heads + h];
+          const V shift = V::splat(-static_cast<const A*>(a.max)[s.row * a.row_heads + h]);
+          const V scale = V::splat(sum == A(0) ? A(0) : A(1) / sum);
+          A* x = by_heads.data + h * head_step;
+          for_vectors(n, [&](int64_t i, int count) {
+            const V gate = V::load(gates + h * z.step() + i, count), e = (V::load(x + i) + shift).exp();
+            V::select(gate.nonzero(), gate * e * scale, V::splat(0)).store(x + i);
+          });
+        }
+        by_edge(by_heads.data, n, a.heads, weights.at(s.begin));
       });
-      weights.scatter(past, a.weights);
+      weights.scatter(past, a.weights, false);
     });
   }
 
   // ---- backward ----------------------------------------------------------------------------------------------
 
-  static void records(const AttentionBackward& a, int64_t begin, int64_t end) {
+  static void records(const Tile<AttentionBackward>& a, int64_t begin, int64_t end) {
     const Row *result = static_cast<const Row*>(a.result), *grad = static_cast<const Row*>(a.grad);
     const A *er = static_cast<const A*>(a.er), *max = static_cast<const A*>(a.max), *sum = static_cast<const A*>(a.sum);
     const A* shift = static_cast<const A*>(a.shift);
     for (int64_t row = begin; row < end; ++row) {
       A* record = static_cast<A*>(a.records) + row * 4 * a.heads;
       for (int64_t h = 0; h < a.heads; ++h) {
-        const Row *x = result + (row * a.heads + h) * a.feats, *g = grad + row * a.grad_stride + h * a.feats;
+        const Row *x = result + row * a.row_width + h * a.feats, *g = grad + row * a.grad_stride + h * a.feats;
         V dot = V::splat(0);
-        int64_t k = 0;
-        for (; k + V::width <= a.feats; k += V::width) dot = V::load(x + k).fma(V::load(g + k), dot);
-        if (k < a.feats) {
-          const int n = static_cast<int>(a.feats - k);
-          dot = V::load(x + k, n).fma(V::load(g + k, n), dot);
-        }
-        const int64_t i = row * a.heads + h;
+        for_vectors(a.feats, [&](int64_t k, int count) { dot = V::load(x + k, count).fma(V::load(g + k, count), dot); });
+        const int64_t i = row * a.row_heads + h;
         record[h] = er ? er[i] : A(0);
         record[a.heads + h] = max[i];
         record[2 * a.heads + h] = sum[i] == A(0) ? A(0) : A(1) / sum[i];
@@ -196,115 +212,124 @@ struct Attention {
 
   // The edges of a segment: what the sums need before they run, and what they leave. And those of a chunk.
   struct Edges {
-    Buffer<A> beta, weight, slope, dots;
-    ChunkNumbers<A> z, scores, grad_weights, grad_z, grad_scores;
+    const Tile<AttentionBackward>& a;
+    Buffer<A> record;                   // of the destinations, [4, heads, head_step]
+    Buffer<A> beta, weight, slope, dz;  // by head
+    Buffer<A> weights, dots, extra;     // by edge, by edge, by head
+    Gates z;
+    ChunkNumbers<A> scores, grad_weights, grad_z, grad_scores;
 
-    explicit Edges(const AttentionBackward& a)
-        : beta(row_task_edges * a.heads),
-          weight(row_task_edges * a.heads),
-          slope(row_task_edges * a.heads),
-          dots(row_task_edges * a.heads),
-          z(a.out, a.z, a.z_heads, a.heads),
-          scores(a.out, a.scores, a.heads, a.heads),
-          grad_weights(a.out, a.grad_weights, a.heads, a.heads),
-          grad_z(a.out, a.z_heads, a.heads),
-          grad_scores(a.out, a.heads, a.heads) {}
+    explicit Edges(const Tile<AttentionBackward>& a_)
+        : a(a_),
+          record(4 * a.heads * head_step),
+          beta(a.heads * head_step),
+          weight(a.heads * head_step),
+          slope(a.heads * head_step),
+          dz(a.heads * head_step),
+          weights(a.heads * row_task_edges),
+          dots(a.heads * row_task_edges),
+          extra(a.heads * head_step),
+          z(a.out, a),
+          scores(a.out, a.scores, a.heads, a.row_heads, a.heads),
+          grad_weights(a.out, a.grad_weights, a.heads, a.row_heads, a.heads),
+          grad_z(a.out, a.z_heads, a.z_stride, a.heads),
+          grad_scores(a.out, a.heads, a.row_heads, a.heads) {}
 
     void start(int64_t first, int64_t past) {
-      for (ChunkNumbers<A>* x : {&z, &scores, &grad_weights, &grad_z, &grad_scores}) x->start(first, past);
+      for (ChunkNumbers<A>* x : {&z.z, &scores, &grad_weights, &grad_z, &grad_scores}) x->start(first, past);
+    }
+
+    void scatter(int64_t past) const {
+      grad_scores.scatter(past, a.grad_scores, false);
+      if (a.grad_z) grad_z.scatter(past, a.grad_z, a.adds);
+    }
+
+    // beta, weight and slope.
+    void weigh(const Segment& s) const {
+      const int64_t n = s.end - s.begin, size = 4 * a.heads, part = a.heads * head_step;
+      const A *el = static_cast<const A*>(a.el), *records = static_cast<const A*>(a.records), *gates = z.of(s);
+      for (int64_t i = 0; i < n; ++i) {
+        prefetch(records + a.out.node[s.begin + i + 16 < a.out.edges ? s.begin + i + 16 : s.begin + i] * size);
+        const A* from = records + a.out.node[s.begin + i] * size;
+        for (int64_t k = 0; k < size; ++k) record.data[k * head_step + i] = from[k];
+      }
+      if (!el) by_head(scores.at(s.begin), n, a.heads, record.data);
+      for (int64_t h = 0; h < a.heads; ++h) {
+        const int64_t first = h * head_step;
+        const V own = V::splat(el ? el[s.row * a.row_heads + h] : A(0)), one = V::splat(1), cap = V::splat(A(max_beta));
+        const V negative_slope = V::splat(el ? static_cast<A>(a.negative_slope) : A(1));
+        const A* x = record.data + first;
+        for_vectors(n, [&](int64_t i, int count) {
+          const V score = V::load(x + i) + own, inverse = V::load(x + 2 * part + i);
+          const V factor = V::select(score.positive(), one, negative_slope);
+          const V e = V::load(x + part + i).fma(V::splat(-1), score * factor).exp();
+          V b = V::select(inverse.nonzero(), e * inverse, V::splat(0));
+          b = V::select((b + V::splat(-A(max_beta))).positive(), cap, b);
+          const V gate = V::load(gates + h * z.step() + i, count);
+          V::select(gate.nonzero(), gate * b, V::splat(0)).store(weight.data + first + i);
+          factor.store(slope.data + first + i), b.store(beta.data + first + i);
+        });
+      }
+      by_edge(weight.data, n, a.heads, weights.data);
+    }
+
+    // After the sums: the edges' gradients, and grad_el [heads] of the segment.
+    void finish(const Segment& s, A* grad_el) const {
+      const int64_t n = s.end - s.begin;
+      const A* center = record.data + 3 * a.heads * head_step;
+      A* dot = record.data;  // by head
+      by_head(dots.data, n, a.heads, dot);
+      if (a.grad_weights) by_head(grad_weights.at(s.begin), n, a.heads, extra.data);
+      for (int64_t h = 0; h < a.heads; ++h) {
+        const int64_t first = h * head_step;
+        A* to = dz.data + (a.z_heads == 1 ? 0 : first);
+        V total = V::splat(0);
+        for_vectors(n, [&](int64_t i, int count) {
+          V t = V::load(center + first + i, count).fma(V::splat(-1), V::load(dot + first + i, count));
+          if (a.grad_weights) t = t + V::load(extra.data + first + i, count);
+          const V da = V::load(weight.data + first + i) * t * V::load(slope.data + first + i);
+          const V more = V::load(beta.data + first + i) * t;
+          (a.z_heads == 1 && h > 0 ? V::load(to + i) + more : more).store(to + i);
+          da.store(slope.data + first + i);
+          total = total + da;
+        });
+        grad_el[h] = V::sum(total);
+      }
+      by_edge(slope.data, n, a.heads, grad_scores.at(s.begin));
+      by_edge(dz.data, n, a.z_heads, grad_z.at(s.begin));
     }
   };
 
-  // beta, weight and slope of a segment.
-  template <int fixed>
-  static void weigh_again(const AttentionBackward& a, const Segment& s, Edges& e) {
-    const int64_t heads = fixed ? fixed : a.heads, z_heads = a.z_heads == 1 ? 0 : 1, z_step = a.z_heads;
-    const int64_t n = s.end - s.begin;
-    const A* records = static_cast<const A*>(a.records);
-    const A* el = a.el ? static_cast<const A*>(a.el) + s.row * heads : nullptr;
-    const A *z = e.z.at(s.begin), *scores = e.scores.at(s.begin);
-    const A negative_slope = static_cast<A>(a.negative_slope);
-    A *beta = e.beta.data, *weight = e.weight.data, *slope = e.slope.data;
-    for (int64_t i = 0; i < n; ++i) {
-      const A* record = records + a.out.node[s.begin + i] * 4 * heads;
-      for (int64_t h = 0; h < heads; ++h) {
-        const A x = el ? el[h] + record[h] : scores[i * heads + h];
-        slope[i * heads + h] = !el || x > A(0) ? A(1) : negative_slope;
-        weight[i * heads + h] = x * slope[i * heads + h] - record[heads + h];
-      }
-    }
-    exp_all(weight, n * heads, beta);
-    for (int64_t i = 0; i < n; ++i) {
-      const A* inverse = records + a.out.node[s.begin + i] * 4 * heads + 2 * heads;
-      for (int64_t h = 0; h < heads; ++h) {
-        const A b = beta[i * heads + h] * inverse[h], gate = z[i * z_step + h * z_heads];
-        beta[i * heads + h] = inverse[h] == A(0) ? A(0) : b > A(max_beta) ? A(max_beta) : b;
-        weight[i * heads + h] = gate == A(0) ? A(0) : gate * beta[i * heads + h];
-      }
-    }
-  }
-
-  // After the sums: the edges' gradients, and grad_el [heads] of the segment.
-  template <int fixed>
-  static void finish_edges(const AttentionBackward& a, const Segment& s, Edges& e, A* grad_el) {
-    const int64_t heads = fixed ? fixed : a.heads, n = s.end - s.begin;
-    const A *records = static_cast<const A*>(a.records), *extra = e.grad_weights.at(s.begin);
-    A *grad_z = e.grad_z.at(s.begin), *grad_scores = e.grad_scores.at(s.begin);
-    for (int64_t h = 0; h < heads; ++h) grad_el[h] = A(0);
-    for (int64_t i = 0; i < n; ++i) {
-      const A* center = records + a.out.node[s.begin + i] * 4 * heads + 3 * heads;
-      A total = 0;
-      for (int64_t h = 0; h < heads; ++h) {
-        const int64_t k = i * heads + h;
-        const A t = e.dots.data[k] + (a.grad_weights ? extra[k] : A(0)) - center[h];
-        const A da = e.weight.data[k] * t * e.slope.data[k], dz = e.beta.data[k] * t;
-        grad_scores[k] = da;
-        grad_el[h] += da;
-        total += dz;
-        if (a.z_heads != 1) grad_z[k] = dz;
-      }
-      if (a.z_heads == 1) grad_z[i] = total;
-    }
-  }
-
-  template <int fixed>
-  static void backward_tasks(const AttentionBackward& a, void* pieces, int64_t begin, int64_t end) {
+  static void backward(const Tile<AttentionBackward>& a, void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     RowSums<V, Row, Mode::sum_dot> add(l, a.out, a.grad, a.grad_stride);
     const int64_t size = l.size + 2 * a.heads;
     Edges e(a);
     Buffer<A> own(l.size), total(size);
     const Row* h = static_cast<const Row*>(a.h);
-    add.x.weights = e.weight.data, add.x.dots = e.dots.data, add.x.own = own.data;
+    add.x.weights = e.weights.data, add.x.dots = e.dots.data, add.x.own = own.data;
     for_chunks(a.out, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       e.start(first, past);
       for_segments(a.out.ptr, a.out.rows, a.out.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
         A* to = s.whole() ? total.data : static_cast<A*>(pieces) + s.piece(task) * size;
         if (s.begin < s.end) l.unpack(h + s.row * a.h_stride, own.data);
-        weigh_again<fixed>(a, s, e);
+        if (s.row + 1 < a.out.rows) l.fetch(h + (s.row + 1) * a.h_stride);
+        e.weigh(s);
         add.x.base = s.begin;
         add(s.begin, s.end, to);
-        finish_edges<fixed>(a, s, e, to + l.size);
+        e.finish(s, to + l.size);
         if (s.whole()) store_grads(a, l, s.row, to);
       });
-      e.grad_scores.scatter(past, a.grad_scores);
-      if (a.grad_z) e.grad_z.scatter(past, a.grad_z);
+      e.scatter(past);
     });
   }
 
-  static void store_grads(const AttentionBackward& a, const Layout<V>& l, int64_t row, const A* total) {
-    if (a.grad_h) l.pack(total, nullptr, static_cast<Row*>(a.grad_h) + row * a.heads * a.feats);
-    if (a.grad_el) std::memcpy(static_cast<A*>(a.grad_el) + row * a.heads, total + l.size, a.heads * sizeof(A));
+  static void store_grads(const Tile<AttentionBackward>& a, const Layout<V>& l, int64_t row, const A* total) {
+    if (a.grad_h) l.pack(total, nullptr, static_cast<Row*>(a.grad_h) + row * a.row_width);
+    if (a.grad_el) std::memcpy(static_cast<A*>(a.grad_el) + row * a.row_heads, total + l.size, a.heads * sizeof(A));
   }
 
-  static void backward(const AttentionBackward& a, void* pieces, int64_t begin, int64_t end) {
-    return a.heads == 1   ? backward_tasks<1>(a, pieces, begin, end)
-           : a.heads == 4 ? backward_tasks<4>(a, pieces, begin, end)
-           : a.heads == 8 ? backward_tasks<8>(a, pieces, begin, end)
-                          : backward_tasks<0>(a, pieces, begin, end);
-  }
-
-  static void join_backward(const AttentionBackward& a, const void* pieces, int64_t begin, int64_t end) {
+  static void join_backward(const Tile<AttentionBackward>& a, const void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     const int64_t size = l.size + 2 * a.heads;
     Buffer<A> total(size);
@@ -323,7 +348,7 @@ struct Attention {
     const int64_t lines = (a.heads * a.feats * static_cast<int64_t>(sizeof(Row)) + 63) / 64;
     const V negative_slope = V::splat(static_cast<A>(a.negative_slope));
     Buffer<A> own(l.size), w(l.size);
-    ChunkNumbers<A> scores(a.in, a.heads, a.heads);
+    ChunkNumbers<A> scores(a.in, a.heads, a.heads, a.heads);
     l.unpack(static_cast<const A*>(a.w), w.data);
     for_chunks(a.in, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       scores.start(first, past);
@@ -347,7 +372,7 @@ struct Attention {
           }
         }
       });
-      scores.scatter(past, a.scores);
+      scores.scatter(past, a.scores, false);
     });
   }
 
@@ -372,7 +397,7 @@ struct Attention {
     const Layout<V> l = layout(a.heads, a.feats);
     RowSums<V, Row, Mode::slope> add(l, side.side, side.other, side.other_stride);
     Buffer<A> own(l.size), sum(l.size);
-    ChunkNumbers<A> grad(side.side, a.grad, a.heads, a.heads);
+    ChunkNumbers<A> grad(side.side, a.grad, a.heads, a.heads, a.heads);
     add.x.negative_slope = static_cast<A>(a.negative_slope);
     add.x.own = own.data;
     for_chunks(side.side, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {

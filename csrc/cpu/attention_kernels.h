@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../attention.h"
+#include "tile.h"
 
 namespace dgl_ptdnet {
 
@@ -19,12 +20,12 @@ struct ScoreSide {
 
 struct AttentionKernels {
   int64_t (*piece_size)(int64_t heads, int64_t feats);  // numbers of acc; two pieces a task
-  void (*forward)(const AttentionForward&, void* pieces, int64_t begin, int64_t end);
-  void (*join_forward)(const AttentionForward&, const void* pieces, int64_t begin, int64_t end);
-  void (*weights)(const AttentionForward&, int64_t begin, int64_t end);
-  void (*records)(const AttentionBackward&, int64_t begin, int64_t end);  // destinations [begin, end)
-  void (*backward)(const AttentionBackward&, void* pieces, int64_t begin, int64_t end);
-  void (*join_backward)(const AttentionBackward&, const void* pieces, int64_t begin, int64_t end);
+  void (*forward)(const Tile<AttentionForward>&, void* pieces, int64_t begin, int64_t end);
+  void (*join_forward)(const Tile<AttentionForward>&, const void* pieces, int64_t begin, int64_t end);
+  void (*weights)(const Tile<AttentionForward>&, int64_t begin, int64_t end);
+  void (*records)(const Tile<AttentionBackward>&, int64_t begin, int64_t end);  // destinations [begin, end)
+  void (*backward)(const Tile<AttentionBackward>&, void* pieces, int64_t begin, int64_t end);
+  void (*join_backward)(const Tile<AttentionBackward>&, const void* pieces, int64_t begin, int64_t end);
   void (*scores)(const EdgeScoresForward&, int64_t begin, int64_t end);
   // grad_w [heads * feats] is added to.
   void (*scores_backward)(const EdgeScoresBackward&, const ScoreSide&, void* pieces, double* grad_w, int64_t begin,

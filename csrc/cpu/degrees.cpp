@@ -3,36 +3,31 @@
 #include "degrees.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include <cmath>
 
 #include "../degrees_args.h"
-#include "pages.h"
 #include "tasks.h"
 
 namespace dgl_ptdnet {
 namespace {
 
-template <class A>
+template <class A, int fixed>
 void sum_segments(const SegmentSum& a, double* pieces, int64_t begin, int64_t end) {
+  const int64_t heads = fixed ? fixed : a.heads, last = a.side.edges - 1;
   const A* x = static_cast<const A*>(a.x);
   A* out = static_cast<A*>(a.out);
-  Buffer<double> sum(a.heads);
+  Buffer<double> sum(heads);
   for_segments(a.side.ptr, a.side.rows, a.side.edges, begin, end, [&](int64_t task, const Segment& s) {
-    double* to = s.whole() ? sum.data : pieces + s.piece(task) * a.heads;
-    for (int64_t h = 0; h < a.heads; ++h) to[h] = 0;
-    if (a.heads == 1) {
-      double total = 0;
-      for (int64_t i = s.begin; i < s.end; ++i) total += static_cast<double>(x[a.side.edge[i]]);
-      to[0] = total;
-    } else {
-      for (int64_t i = s.begin; i < s.end; ++i)
-        for (int64_t h = 0; h < a.heads; ++h) to[h] += static_cast<double>(x[a.side.edge[i] * a.heads + h]);
+    double* to = s.whole() ? sum.data : pieces + s.piece(task) * heads;
+    for (int64_t h = 0; h < heads; ++h) to[h] = 0;
+    for (int64_t i = s.begin; i < s.end; ++i) {
+      __builtin_prefetch(x + a.side.edge[i + 32 < last ? i + 32 : last] * heads);
+      for (int64_t h = 0; h < heads; ++h) to[h] += static_cast<double>(x[a.side.edge[i] * heads + h]);
     }
     if (s.whole())
-      for (int64_t h = 0; h < a.heads; ++h) out[s.row * a.heads + h] = static_cast<A>(to[h]);
+      for (int64_t h = 0; h < heads; ++h) out[s.row * heads + h] = static_cast<A>(to[h]);
   });
 }
 
@@ -60,7 +55,6 @@ void spread_segments(const SegmentSum& a, int64_t begin, int64_t end) {
 Tensor segment_spread(const Tensor& ptr, const Tensor& edge, const Tensor& x) {
   SegmentTensors t{x, {}};
   const SegmentSum a = t.args(ptr, edge, true);
-  advise_large_pages(t.out);
   at::parallel_for(0, count_row_tasks(a.side.edges), 1, [&](int64_t begin, int64_t end) {
     x.scalar_type() == at::kDouble ? spread_segments<double>(a, begin, end) : spread_segments<float>(a, begin, end);
   });
@@ -124,11 +118,11 @@ struct Normalizer {
 std::tuple<Tensor, Tensor, Tensor> normalize(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_edge,
                                              const Tensor& out_ptr, const Tensor& out_dst, const Tensor& out_edge,
                                              const Tensor& z, double left, double right, double floor) {
-  const Tensor none = at::empty({0}, z.options());
+  const Tensor none = empty({0}, z.options());
   NormalizeTensors t{z, left != 0 ? segment_sum(out_ptr, out_edge, z) : none,
                      right != 0 ? segment_sum(in_ptr, in_edge, z) : none};
   Normalize a = t.args({in_ptr, in_src, in_edge}, out_ptr, left, right, floor);
-  const Tensor w = at::empty_like(t.z);
+  const Tensor w = empty_like(t.z);
   a.w = w.mutable_data_ptr();
   at::parallel_for(0, count_row_tasks(a.in.edges), 1, [&](int64_t begin, int64_t end) {
     z.scalar_type() == at::kDouble ? Normalizer<double>{a}.forward(begin, end)
@@ -146,7 +140,7 @@ Tensor normalize_backward(const Tensor& grad, const Tensor& in_ptr, const Tensor
   static_cast<Normalize&>(a) = t.args({in_ptr, in_src, in_edge}, out_ptr, left, right, floor);
   const Tensor out_sum = left != 0 ? segment_sum(out_ptr, out_edge, product) : Tensor();
   const Tensor in_sum = right != 0 ? segment_sum(in_ptr, in_edge, product) : Tensor();
-  const Tensor grad_z = at::empty_like(g);
+  const Tensor grad_z = empty_like(g);
   a.grad = g.const_data_ptr(), a.grad_z = grad_z.mutable_data_ptr();
   a.out_sum = left != 0 ? out_sum.const_data_ptr() : nullptr;
   a.in_sum = right != 0 ? in_sum.const_data_ptr() : nullptr;
@@ -170,9 +164,12 @@ Tensor segment_sum(const Tensor& ptr, const Tensor& edge, const Tensor& x) {
     at::parallel_for(0, tasks, 256, [&](int64_t begin, int64_t end) { join(a, pieces.data, begin, end); });
   };
   if (x.scalar_type() == at::kDouble) {
-    run(sum_segments<double>, join_segments<double>);
+    run(sum_segments<double, 0>, join_segments<double>);
   } else {
-    run(sum_segments<float>, join_segments<float>);
+    run(a.heads == 1   ? sum_segments<float, 1>
+        : a.heads == 4 ? sum_segments<float, 4>
+                       : sum_segments<float, 0>,
+        join_segments<float>);
   }
   return t.out;
 }

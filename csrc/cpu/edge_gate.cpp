@@ -11,7 +11,6 @@
 #include "../edge_gate_args.h"
 #include "edge_gate_kernels.h"
 #include "level.h"
-#include "pages.h"
 
 namespace dgl_ptdnet {
 namespace {
@@ -45,7 +44,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> edge_gate(const Tensor& in_ptr, const
   const EdgeGateForward a =
       t.args({in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos}, negative_slope, tau, gamma, zeta, penalty, save);
   const EdgeGateKernels& k = kernels(a);
-  for (const Tensor& out : {t.z, t.mask, t.logit}) advise_large_pages(out);
   std::vector<double> kept(penalty ? count_tasks(a.index.edges) : 0);
   at::parallel_for(0, count_tasks(a.index.edges), 1,
                    [&](int64_t begin, int64_t end) { k.forward(a, begin, end, penalty ? kept.data() : nullptr); });
@@ -88,10 +86,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> edge_gate_backward(
     return t.outputs();
   }
   const EdgeGateKernels& k = kernels(a);
-  const Tensor grad_logit = at::empty({a.index.edges}, t.grad_w.options());
+  const Tensor grad_logit = empty({a.index.edges}, t.grad_w.options());
   a.grad_logit = grad_logit.mutable_data_ptr();
-  Tensor by_edge = bias ? t.grad_bias : at::empty({a.index.edges}, t.grad_w.options());
-  for (const Tensor& out : {t.grad_p, t.grad_q, grad_logit, by_edge}) advise_large_pages(out);
+  Tensor by_edge = bias ? t.grad_bias : empty({a.index.edges}, t.grad_w.options());
   const std::vector<double> center = column_centers(t.p);
   std::vector<double> pieces(2 * tasks * h), task_w(tasks * h), task_c(tasks), total_w(h);
   const Shares shares{center.data(), pieces.data(), task_w.data(), task_c.data(), by_edge.mutable_data_ptr()};

@@ -67,8 +67,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> edge_index(const Tens
   check_edge_list(src, dst, num_src, num_dst);
   const auto ints = src.options().dtype(at::kInt);
   const int64_t edges = src.size(0);
-  Tensor out[6] = {at::empty({num_dst + 1}, ints), at::empty({edges}, ints),       at::empty({edges}, ints),
-                   at::empty({edges}, ints),       at::empty({num_src + 1}, ints), at::empty({edges}, ints)};
+  Tensor out[6] = {empty({num_dst + 1}, ints), empty({edges}, ints),       empty({edges}, ints),
+                   empty({edges}, ints),       empty({num_src + 1}, ints), empty({edges}, ints)};
   const Tensor s = src.contiguous(), d = dst.contiguous();
   if (src.scalar_type() == at::kInt) {
     order_edges<int32_t>(s, d, num_src, num_dst, out);

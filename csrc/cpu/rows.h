@@ -197,6 +197,13 @@ struct Layout {
     return choose_add<V, Row, mode>(per, vectors_of_group);
   }
 
+  // Asks for a row that is to be unpacked soon.
+  template <class Row>
+  PTD_INLINE void fetch(const Row* row) const {
+    for (int64_t k = 0; k < heads * feats * static_cast<int64_t>(sizeof(Row)); k += 64)
+      prefetch(reinterpret_cast<const char*>(row) + k);
+  }
+
   // A row in the layout of the sums, empty lanes 0.
   template <class Row>
   PTD_INLINE void unpack(const Row* row, A* out) const {
@@ -274,37 +281,49 @@ PTD_INLINE void for_chunks(const EdgeSide& side, int64_t heads, int64_t begin, i
 template <class A>
 struct ChunkNumbers {
   const EdgeSide& side;
-  const A* values;  // the caller's, or null: ones
-  int64_t heads;
+  const A* values;  // the caller's, `stride` apart, or null: ones
+  int64_t heads, stride;
   bool chunk;  // whether a whole chunk is held, or ones for a task
   int64_t first = 0;
   Buffer<A> data;
 
   // To read; `most` is the number of heads that chunks are made for.
-  ChunkNumbers(const EdgeSide& side_, const void* values_, int64_t heads_, int64_t most)
+  ChunkNumbers(const EdgeSide& side_, const void* values_, int64_t heads_, int64_t stride_, int64_t most)
       : side(side_),
         values(static_cast<const A*>(values_)),
         heads(heads_),
+        stride(stride_),
         chunk(values),
         data((chunk ? chunk_tasks(most) : 1) * row_task_edges * heads) {
     for (int64_t i = 0; !chunk && i < row_task_edges * heads; ++i) data.data[i] = A(1);
   }
   // To write.
-  ChunkNumbers(const EdgeSide& side_, int64_t heads_, int64_t most)
-      : side(side_), values(nullptr), heads(heads_), chunk(true), data(chunk_tasks(most) * row_task_edges * heads) {}
+  ChunkNumbers(const EdgeSide& side_, int64_t heads_, int64_t stride_, int64_t most)
+      : side(side_),
+        values(nullptr),
+        heads(heads_),
+        stride(stride_),
+        chunk(true),
+        data(chunk_tasks(most) * row_task_edges * heads) {}
 
   PTD_INLINE A* at(int64_t edge) const { return chunk ? data.data + (edge - first) * heads : data.data; }
 
   void start(int64_t begin, int64_t past) {
     first = begin;
     if (!values) return;
-    heads == 1 ? gather_as<1>(past) : heads == 4 ? gather_as<4>(past) : gather_as<0>(past);
+    heads == 1   ? gather_as<1>(past)
+    : heads == 2 ? gather_as<2>(past)
+    : heads == 4 ? gather_as<4>(past)
+                 : gather_as<0>(past);
   }
 
-  // Gives them back to `to`, in the caller's order.
-  void scatter(int64_t past, void* to) const {
+  // Gives them back to `to`, in the caller's order; or adds them.
+  void scatter(int64_t past, void* to, bool adds) const {
     A* out = static_cast<A*>(to);
-    heads == 1 ? scatter_as<1>(past, out) : heads == 4 ? scatter_as<4>(past, out) : scatter_as<0>(past, out);
+    heads == 1   ? scatter_as<1>(past, out, adds)
+    : heads == 2 ? scatter_as<2>(past, out, adds)
+    : heads == 4 ? scatter_as<4>(past, out, adds)
+                 : scatter_as<0>(past, out, adds);
   }
 
  private:
@@ -317,20 +336,20 @@ struct ChunkNumbers {
     const int64_t n = fixed ? fixed : heads;
     A* out = data.data;
     for (int64_t i = first; i < past; ++i, out += n) {
-      prefetch(values + later(i, past) * n);
-      const A* from = values + side.edge[i] * n;
+      prefetch(values + later(i, past) * stride);
+      const A* from = values + side.edge[i] * stride;
       for (int64_t h = 0; h < n; ++h) out[h] = from[h];
     }
   }
 
   template <int fixed>
-  void scatter_as(int64_t past, A* out) const {
+  void scatter_as(int64_t past, A* out, bool adds) const {
     const int64_t n = fixed ? fixed : heads;
     const A* in = data.data;
     for (int64_t i = first; i < past; ++i, in += n) {
-      __builtin_prefetch(out + later(i, past) * n, 1, 3);
-      A* to = out + side.edge[i] * n;
-      for (int64_t h = 0; h < n; ++h) to[h] = in[h];
+      __builtin_prefetch(out + later(i, past) * stride, 1, 3);
+      A* to = out + side.edge[i] * stride;
+      for (int64_t h = 0; h < n; ++h) to[h] = adds ? to[h] + in[h] : in[h];
     }
   }
 };

@@ -83,6 +83,11 @@ struct Plain {
     PTD_LANES bits |= static_cast<uint32_t>(v[i] > A(0)) << i;
     return bits;
   }
+  PTD_INLINE uint32_t nonzero() const {
+    uint32_t bits = 0;
+    PTD_LANES bits |= static_cast<uint32_t>(v[i] != A(0)) << i;
+    return bits;
+  }
   PTD_INLINE Plain add_where(uint32_t bits, Plain a) const {
     Plain r;
     PTD_LANES r.v[i] = bits >> i & 1 ? v[i] + a.v[i] : v[i];
@@ -94,6 +99,11 @@ struct Plain {
   }
   static PTD_INLINE A sum(const Plain& a) {
     return ((a.v[0] + a.v[4]) + (a.v[1] + a.v[5])) + ((a.v[2] + a.v[6]) + (a.v[3] + a.v[7]));
+  }
+  static PTD_INLINE A max(const Plain& a) {
+    A most = a.v[0];
+    PTD_LANES most = a.v[i] > most ? a.v[i] : most;
+    return most;
   }
   // lane j: the sum of the lanes of a[j]
   static PTD_INLINE Plain sums(const Plain (&a)[width]) {
@@ -248,6 +258,7 @@ struct Vec {
   PTD_INLINE Vec fma(Vec a, Vec b) const { return {_mm512_fmadd_ps(v, a.v, b.v)}; }
   PTD_INLINE Vec relu() const { return {_mm512_max_ps(_mm512_setzero_ps(), v)}; }  // second operand: NaN stays
   PTD_INLINE uint32_t positive() const { return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GT_OQ); }
+  PTD_INLINE uint32_t nonzero() const { return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_NEQ_UQ); }
   PTD_INLINE Vec add_where(uint32_t bits, Vec a) const {
     return {_mm512_mask_add_ps(v, static_cast<__mmask16>(bits), v, a.v)};
   }
@@ -258,6 +269,7 @@ struct Vec {
     return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(b.v, b.v, _CMP_ORD_Q), a.v, b.v, _CMP_NLE_UQ);
   }
   static PTD_INLINE float sum(Vec a) { return _mm512_reduce_add_ps(a.v); }
+  static PTD_INLINE float max(Vec a) { return _mm512_reduce_max_ps(a.v); }
   static PTD_INLINE __m512 sum4(const Vec* a) {  // 128-bit lane l: sums of four within lane l of a[0..3]
     const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a[0].v, a[1].v), _mm512_unpackhi_ps(a[0].v, a[1].v));
     const __m512 t = _mm512_add_ps(_mm512_unpacklo_ps(a[2].v, a[3].v), _mm512_unpackhi_ps(a[2].v, a[3].v));
@@ -381,6 +393,9 @@ struct Vec {
   PTD_INLINE uint32_t positive() const {
     return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ)));
   }
+  PTD_INLINE uint32_t nonzero() const {
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_NEQ_UQ)));
+  }
   static PTD_INLINE __m256 spread(uint32_t bits) {  // a bit to a lane
     const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     return _mm256_castsi256_ps(
@@ -396,6 +411,11 @@ struct Vec {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+  }
+  static PTD_INLINE float max(Vec a) {
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
   }
   static PTD_INLINE __m256 sum4(const Vec* a) {
     const __m256 s = _mm256_add_ps(_mm256_unpacklo_ps(a[0].v, a[1].v), _mm256_unpackhi_ps(a[0].v, a[1].v));

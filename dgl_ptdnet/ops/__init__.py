@@ -1,6 +1,6 @@
 """The operators, on tensors alone: nothing here imports dgl. One file an operator."""
 
-from ._library import build_info
+from ._library import build_info, release_memory
 from .aggregate import aggregate, degrees, edge_dot, maximum, normalize
 from .attention import attention, attention_v2, edge_scores
 from .edge_gate import edge_gate
@@ -18,4 +18,5 @@ __all__ = [
     "edge_scores",
     "maximum",
     "normalize",
+    "release_memory",
 ]

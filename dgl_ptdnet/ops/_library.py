@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable
 
@@ -15,6 +16,11 @@ except ImportError as error:
         f"of torch (now {torch.__version__}) build again with `make build` or "
         "`pip install --no-build-isolation --force-reinstall --no-deps .`"
     ) from error
+
+if hasattr(torch.compiler, "is_compiling"):
+    is_compiling = torch.compiler.is_compiling
+else:  # torch 2.2
+    is_compiling = import_module("torch._dynamo.external_utils").is_compiling
 
 _NAME = "dgl_ptdnet"
 _library = torch.library.Library(_NAME, "IMPL")
@@ -41,6 +47,21 @@ def build_info() -> dict[str, Any]:
     True
     """
     return {**_C.build_info(), "cuda_loaded": _CUDA is not None and torch.version.cuda is not None}
+
+
+def release_memory() -> None:
+    """Gives the memory that is kept for results to come back to the system.
+
+    Large results on a CPU reuse the memory of earlier ones: fresh memory costs about as much time as the work on it.
+    What is kept and what is in use are together never more than what once was in use, and no more than an eighth of the
+    machine's memory is kept.
+
+    Examples
+    --------
+    >>> import dgl_ptdnet as ptd
+    >>> ptd.release_memory()
+    """
+    _C.release_memory()
 
 
 def _qualified(name: str) -> str:

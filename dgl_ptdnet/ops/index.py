@@ -52,7 +52,7 @@ class EdgeIndex:
         self.tensors: tuple[Tensor, ...] = tuple(torch.ops.dgl_ptdnet.edge_index(src, dst, num_src, num_dst))
         self.src, self.dst = src, dst
         self._versions: tuple[int, int] | None = None
-        if not (torch.compiler.is_compiling() or src.is_inference() or dst.is_inference()):
+        if not (_library.is_compiling() or src.is_inference() or dst.is_inference()):
             self._versions = (src._version, dst._version)
         self.num_src, self.num_dst = num_src, num_dst
         self._sides: tuple[Tensor, ...] | None = None
@@ -69,7 +69,7 @@ class EdgeIndex:
             in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos = self.tensors
             out_dst, out_edge = (x.index_select(0, out_pos) for x in (in_dst, in_edge))
             sides = (in_ptr, in_src, in_edge, out_ptr, out_dst, out_edge)
-            if torch.compiler.is_compiling():  # a traced tensor must not outlive its graph
+            if _library.is_compiling():  # a traced tensor must not outlive its graph
                 return sides
             self._sides = sides
         return self._sides
@@ -85,7 +85,7 @@ class EdgeIndex:
 
         The very tensors that the index was made from cost nothing to check; others are compared with them.
         """
-        tracing = torch.compiler.is_compiling()  # then neither values nor versions can be looked at
+        tracing = _library.is_compiling()  # then neither values nor versions can be looked at
         if not tracing and self._versions not in (None, (self.src._version, self.dst._version)):
             raise ValueError("src or dst was changed in place after index was made. Make a new one for these edges")
         for name, mine, given in (("src", self.src, src), ("dst", self.dst, dst)):

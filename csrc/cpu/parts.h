@@ -1,0 +1,54 @@
+// Which parts wide rows are gathered in, and a copy of each: see tile.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+
+#include "../memory.h"
+#include "tile.h"
+
+namespace dgl_ptdnet {
+
+// Whole heads, or columns of one.
+struct Part {
+  int64_t head, heads, column, feats;
+
+  // Of the arguments for all; their pointers are for the caller to move.
+  template <class Args>
+  Tile<Args> of(const Args& all, int64_t z_heads) const {
+    Tile<Args> tile{all, all.heads, all.heads * all.feats, z_heads, column > 0 || (z_heads == 1 && head > 0)};
+    tile.heads = heads, tile.feats = feats;
+    return tile;
+  }
+};
+
+template <class T>
+void move(T*& pointer, int64_t bytes) {
+  if (pointer) pointer = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(pointer) + bytes);
+}
+
+// Calls run(part, its rows) for all parts of rows [.., heads * feats] that `edges` edges lead to. What they are depends
+// on sizes alone, never on the machine: it shows in the last bits of sums over a row.
+template <class Run>
+void for_parts(const at::Tensor& rows, int64_t edges, int64_t heads, int64_t feats, bool whole_heads, const Run& run) {
+  constexpr int64_t most_bytes = int64_t{24} << 20, part_bytes = 512, line_bytes = 64;
+  const int64_t count = rows.size(0), element = rows.element_size();
+  int64_t step_heads = heads, step = feats;
+  if (count * heads * feats * element > most_bytes && edges >= 8 * count) {
+    const int64_t most = part_bytes / element, line = line_bytes / element;
+    const int64_t parts = whole_heads ? 1 : (feats + most - 1) / most;  // of a head
+    step_heads = std::clamp<int64_t>(most / feats, 1, heads);
+    step = ((feats + parts - 1) / parts + line - 1) / line * line;
+  }
+  for (int64_t head = 0; head < heads; head += step_heads)
+    for (int64_t column = 0; column < feats; column += step) {
+      const Part part{head, std::min(step_heads, heads - head), column, std::min(step, feats - column)};
+      if (part.heads == heads && part.feats == feats) return run(part, rows);
+      const at::Tensor packed = empty({count, part.heads * part.feats}, rows.options());
+      packed.copy_(rows.narrow(1, head * feats + column, part.heads * part.feats));
+      run(part, packed);
+    }
+}
+
+}  // namespace dgl_ptdnet
