@@ -1,0 +1,79 @@
+"""Held-out edges for link prediction."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import dgl
+import numpy as np
+import torch
+from torch import Tensor
+
+from .pairs import draw_pairs, generator, graph_of_pairs, linked_pairs
+
+
+class EdgeSplit(NamedTuple):
+    """A graph without its held-out pairs, and those pairs beside as many that were never linked.
+
+    Attributes
+    ----------
+    graph : dgl.DGLGraph
+        For training: both directions of every pair that is not held out, and the node data.
+    val, val_not, test, test_not : torch.Tensor
+        Pairs of nodes, int64 :math:`(n, 2)`: linked and unlinked ones for validation, and for the test.
+
+    Examples
+    --------
+    >>> from dgl_ptdnet.data import split_edges, synthetic
+    >>> split = split_edges(synthetic().graph)
+    >>> split.val.shape, split.test_not.shape
+    (torch.Size([250, 2]), torch.Size([500, 2]))
+    """
+
+    graph: dgl.DGLGraph
+    val: Tensor
+    val_not: Tensor
+    test: Tensor
+    test_not: Tensor
+
+
+def split_edges(g: dgl.DGLGraph, seed: int = 0, val: float = 0.05, test: float = 0.10) -> EdgeSplit:
+    r"""Holds out random edges for link prediction, as GAE and the paper do.
+
+    Parameters
+    ----------
+    g : dgl.DGLGraph
+        The whole graph; it is not changed. Its edges are taken as undirected, and self-loops are left out.
+    seed : int
+        Equal seeds give equal splits.
+    val : float
+        Share of the linked pairs that is held out for validation.
+    test : float
+        Share of the linked pairs that is held out for the test.
+
+    Returns
+    -------
+    EdgeSplit
+        The training graph, with no held-out pair in either direction, and the pairs. The unlinked pairs are drawn
+        uniformly from those that ``g`` has no edge between; no pair is in two of the four sets.
+
+    Examples
+    --------
+    >>> from dgl_ptdnet.data import split_edges, synthetic
+    >>> split = split_edges(synthetic().graph)
+    >>> split.graph.num_edges()  # 85 % of 5,000 pairs, both directions
+    8500
+    """
+    if not (0 <= val < 1 and 0 <= test < 1 and val + test < 1):
+        raise ValueError(f"val and test must be shares from 0 to 1 that leave some edges; got {val} and {test}")
+    num_nodes, rng, linked = g.num_nodes(), generator(seed, "links"), linked_pairs(g)
+    num_val, num_test = int(val * len(linked)), int(test * len(linked))
+    keys = rng.permutation(linked)
+    not_linked = np.stack(draw_pairs(rng, num_val + num_test, np.arange(num_nodes), taken=linked), 1)
+    pairs = np.stack([keys // max(1, num_nodes), keys % max(1, num_nodes)], 1)
+    held = num_val + num_test
+    kept = np.sort(keys[held:])
+    graph = graph_of_pairs(kept // max(1, num_nodes), kept % max(1, num_nodes), num_nodes)
+    graph.ndata.update(g.ndata)
+    parts = (pairs[:num_val], not_linked[:num_val], pairs[num_val:held], not_linked[num_val:])
+    return EdgeSplit(graph, *map(torch.from_numpy, parts))
