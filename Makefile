@@ -20,8 +20,8 @@ build: .venv/.built
 demo: build
 	$(BIN)/python examples/demo.py
 
-test: build lint
-	$(BIN)/python -m pytest
+test: build lint  # threads that wait must not spin: the machine may be busy with other work
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -29,8 +29,11 @@ lint: .venv/.installed
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
 
-bench: build
+bench: build  # DATA_DIR=...: a folder with Cora, Pubmed and PPI in DGL's raw layout, else DGL downloads them
 	$(BIN)/python benchmarks/edge_gate.py
+	$(BIN)/python benchmarks/aggregate.py
+	$(BIN)/python benchmarks/layers.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
+	$(BIN)/python benchmarks/rank.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 clean:
 	rm -rf .venv .venv-cuda build *.egg-info dgl_ptdnet/*.so
@@ -44,7 +47,9 @@ cuda-build:
 	FORCE_CUDA=1 .venv-cuda/bin/python setup.py --quiet build --build-base build/cuda
 	cd build/cuda/lib* && ../../../.venv-cuda/bin/python -c 'import torch, dgl_ptdnet as ptd; \
 	  print(ptd.build_info()); \
-	  ops = ("edge_index", "edge_gate", "edge_gate_backward"); \
+	  ops = ("edge_index", "edge_gate", "edge_gate_backward", "aggregate", "aggregate_backward", "maximum", "normalize", \
+	         "maximum_backward", "segment_sum", "segment_spread", "normalize_backward", "attention", \
+	         "attention_backward", "edge_scores", "edge_scores_backward"); \
 	  has = torch._C._dispatch_has_kernel_for_dispatch_key; \
 	  print({f"{op} on {key}": has(f"dgl_ptdnet::{op}", key) for op in ops for key in ("CPU", "CUDA")}); \
 	  assert all(has(f"dgl_ptdnet::{op}", "CUDA") for op in ops)'

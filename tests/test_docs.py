@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
 import subprocess
@@ -38,6 +39,18 @@ def test_code_in_the_readme():
     assert blocks
     for block in blocks:
         exec(compile(block, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("name", ["node_classification", "mini_batches", "existing_model"])
+def test_examples(name, tmp_path):
+    source = ROOT / "examples" / f"{name}.py"
+    assert len(source.read_text().splitlines()) < 60
+    environment = {**os.environ, "DGLBACKEND": "pytorch", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(source)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(re.findall(r"test accuracy (\d\.\d+)", done.stdout)[0]) > 0.7
 
 
 def test_demo(tmp_path):

@@ -1,0 +1,143 @@
+"""Gates that others have proposed, with the interface of EdgeGate: they plug into every convolution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .gate import EdgeMLP, Gate
+from .graph import edge_ids, edges_of, pair_of
+from .ops import EdgeIndex, degrees, edge_gate, edge_scores
+from .reference import philox_bits
+
+
+class DropEdge(Gate):
+    """Drops a random share of the edges in training (DropEdge, ICLR'20); in evaluation all stay.
+
+    In a :class:`Denoised` convolution the normalisation is that of the edges that are left.
+
+    Parameters
+    ----------
+    p : float
+        The share to drop, 0 <= p < 1.
+
+    Notes
+    -----
+    Called like :class:`EdgeGate`; the features are not looked at. Self-loops are not dropped by a convolution.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> import dgl_ptdnet as ptd
+    >>> g = dgl.rand_graph(100, 2000)
+    >>> drop = ptd.DropEdge(0.5)
+    >>> 0.4 < drop(g, torch.randn(100, 8)).mean() < 0.6
+    tensor(True)
+    >>> drop.eval()(g, torch.randn(100, 8)).min()
+    tensor(1.)
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"p must be at least 0 and less than 1; got {p}")
+        self.p = p
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+    def forward(self, g: Any, h: Any) -> Tensor:
+        edges = edges_of(g)
+        index, like = edges.index, pair_of(g, h)[0]
+        noise = self.draw()
+        acc = torch.float64 if like.dtype == torch.float64 else torch.float32
+        if noise is None or self.p == 0:
+            return self.keep(edges, like.new_ones(index.num_edges, dtype=acc))
+        # A cold gate with the same logit everywhere is a coin for each edge, keyed by its id.
+        zeros = [like.new_zeros(count, 1, dtype=acc) for count in (index.num_src, index.num_dst)]
+        logit = like.new_tensor(math.log1p(-self.p) - math.log(self.p), dtype=acc)
+        one = like.new_ones(1, dtype=acc)
+        z = edge_gate(
+            *(index.src, index.dst, *zeros, one, logit), tau=1e-6, noise=noise, edge_ids=edge_ids(g), index=index
+        )
+        return self.keep(edges, (z > 0.5).to(acc))
+
+
+class NeuralSparse(Gate):
+    r"""Keeps at most k edges at every node, chosen by a learned score (NeuralSparse, ICML'20).
+
+    An MLP on :math:`[h_u, h_v]` scores the edges; k of each destination's edges are drawn without replacement by
+    Gumbel noise on the scores. Their gates are the relaxed draws: for each draw the softmax, with temperature tau, over
+    the edges that were not drawn before, summed over the draws and at most 1. Other edges have gate 0. In evaluation
+    there is no noise. Work and memory are those of the edges: nothing of size nodes x nodes is made.
+
+    Parameters
+    ----------
+    in_feats : int or tuple[int, int]
+        Size of the node features; a pair for sources and destinations of different size.
+    k : int
+        Edges that a node keeps. A node with no more than k keeps all, with gate 1.
+    hidden : int
+        Hidden units of the MLP.
+    tau : float
+        Temperature, an attribute as in :class:`EdgeGate`.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> import dgl_ptdnet as ptd
+    >>> g = dgl.rand_graph(100, 2000)
+    >>> sparse = ptd.NeuralSparse(8, k=5)
+    >>> z = sparse(g, torch.randn(100, 8))
+    >>> int(torch.zeros(100).index_add(0, g.edges()[1], (z > 0).float()).max())
+    5
+    """
+
+    def __init__(self, in_feats: int | tuple[int, int], k: int, *, hidden: int = 64, tau: float = 1.0) -> None:
+        super().__init__()
+        if k < 1 or hidden < 1 or not tau > 0:
+            raise ValueError(f"k and hidden must be at least 1, tau positive; got {k}, {hidden} and {tau}")
+        self.mlp = EdgeMLP(in_feats, hidden, tower=0, symmetric=False)
+        self.k, self.tau = k, tau
+
+    def extra_repr(self) -> str:
+        return f"k={self.k}"
+
+    def forward(self, g: Any, h: Any) -> Tensor:
+        edges = edges_of(g)
+        index = edges.index
+        h_src, h_dst = pair_of(g, h)
+        p, q, w = self.mlp(h_src, h_dst, not isinstance(h, tuple))
+        keys = edge_scores(index, p, q, w)
+        noise = self.draw()
+        if noise is not None:
+            ids = edge_ids(g)
+            if ids is None:
+                ids = torch.arange(index.num_edges, device=keys.device)
+            eps = ((philox_bits(ids, noise) >> 9).to(keys.dtype) + 0.5) * 2.0**-23
+            keys = keys - torch.log(-torch.log(eps))
+        return self.keep(edges, self._choose(index, keys))
+
+    def _choose(self, index: EdgeIndex, keys: Tensor) -> Tensor:
+        dst, in_ptr = index.dst.long(), index.tensors[0].long()
+        with torch.no_grad():
+            order = keys.argsort(descending=True, stable=True)
+            order = order[dst[order].argsort(stable=True)]
+            place = torch.empty_like(order)
+            place[order] = torch.arange(len(order), device=order.device) - in_ptr[dst[order]]
+            chosen, all_stay = place < self.k, (in_ptr.diff() <= self.k)[dst]
+        taken = torch.zeros_like(keys)
+        for drawn in range(self.k):
+            taken = taken + self._softmax(index, torch.where(place >= drawn, keys / self.tau, -math.inf))
+        return torch.where(all_stay, 1, torch.where(chosen, taken.clamp(max=1), 0))
+
+    @staticmethod
+    def _softmax(index: EdgeIndex, x: Tensor) -> Tensor:
+        """Over the edges of each destination; 0 where all are -inf."""
+        dst = index.dst.long()
+        highest = x.new_full((index.num_dst,), -math.inf).scatter_reduce(0, dst, x.detach(), "amax")
+        weights = torch.exp(x - torch.where(highest == -math.inf, 0, highest)[dst])
+        return weights / degrees(index, weights).clamp(min=1e-30)[dst]

@@ -1,0 +1,121 @@
+"""What belongs to a DGL graph alone, made once for a graph, kept with it and freed with it."""
+
+from __future__ import annotations
+
+import weakref
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .ops import EdgeIndex
+
+ID = "_ID"  # dgl.EID and dgl.NID: where DGL keeps the ids that edges and nodes have in the graph they were taken from
+_KEY = "dgl_ptdnet"
+_by_frame: dict[int, tuple[weakref.ref, Edges]] = {}
+
+
+class Edges:
+    """The edges of one edge type: their index, and what follows from their ends alone.
+
+    ``same_nodes``: both ends are nodes of one set, so that an edge can be a self-loop. In a block the destinations are
+    the first of the sources.
+    """
+
+    def __init__(self, src: Tensor, dst: Tensor, num_src: int, num_dst: int, same_nodes: bool) -> None:
+        self.index = EdgeIndex(src, dst, num_src, num_dst)
+        self.same_nodes = same_nodes
+
+    @cached_property
+    def loops(self) -> Tensor | None:
+        """Which edges are self-loops, bool [E]; None where there are none."""
+        if not self.same_nodes:
+            return None
+        loops = self.index.src == self.index.dst
+        return loops if bool(loops.any()) else None
+
+    @cached_property
+    def loop_bias(self) -> Tensor | None:
+        """Infinite at self-loops, else 0: added to logits it keeps self-loops open, and without a gradient."""
+        return None if self.loops is None else torch.where(self.loops, torch.inf, 0.0)
+
+    @cached_property
+    def pairs(self) -> Tensor:
+        """A number for every edge that it shares with the edges between the same two nodes, int64 [E]."""
+        return pair_ids(self.index.src, self.index.dst)
+
+    @cached_property
+    def any_without_edges(self) -> bool:
+        """Whether a destination has no edge at all."""
+        return bool((self.index.tensors[0].diff() == 0).any())
+
+
+def pair_ids(src: Tensor, dst: Tensor) -> Tensor:
+    src, dst = src.long(), dst.long()
+    return torch.minimum(src, dst) << 31 | torch.maximum(src, dst)
+
+
+def edges_of(g: Any) -> Edges:
+    """The edges of a DGLGraph or block with one edge type.
+
+    They are kept with DGL's own structure, which copies and local scopes share and which a change of the graph clears.
+    ``g[etype]`` makes a new structure at every use but shares the frame of edge features, so a frame knows them, too.
+    """
+    cache = g._graph._cache
+    if _KEY in cache:
+        return cache[_KEY]
+    if len(g.canonical_etypes) != 1:
+        raise ValueError(
+            f"the graph has {len(g.canonical_etypes)} edge types, {', '.join(str(x) for x in g.canonical_etypes)}: "
+            "a gate is for one. Pass g[etype], or put a gate into each conv of a HeteroGraphConv"
+        )
+    src, dst = _ends(g)
+    frame = g._edge_frames[0]
+    _, edges = _by_frame.get(id(frame), (None, None))
+    sizes = (g.num_src_nodes(), g.num_dst_nodes())
+    if edges is None or not _same(edges.index, src, dst, sizes):
+        edges = Edges(src, dst, *sizes, same_nodes=g.srctypes == g.dsttypes)
+        key = id(frame)
+        _by_frame[key] = (weakref.ref(frame, lambda _: _by_frame.pop(key, None)), edges)
+    cache[_KEY] = edges
+    return edges
+
+
+def _ends(g: Any) -> tuple[Tensor, Tensor]:
+    if "coo" in {name for names in g.formats().values() for name in names}:
+        return g.edges(order="eid")
+    src, dst, place = g.edges(form="all", order="srcdst")
+    order = torch.empty_like(place)
+    order[place.long()] = torch.arange(len(place), dtype=place.dtype, device=place.device)
+    return src[order.long()], dst[order.long()]
+
+
+def _same(index: EdgeIndex, src: Tensor, dst: Tensor, sizes: tuple[int, int]) -> bool:
+    """DGL gives out the very memory of its structure, and the index keeps that alive: equal places are equal edges."""
+    ours, theirs = (
+        (x.data_ptr(), y.data_ptr(), len(x), x.device, x.dtype) for x, y in ((index.src, index.dst), (src, dst))
+    )
+    return ours == theirs and (index.num_src, index.num_dst) == sizes and len(src) > 0
+
+
+def pair_of(g: Any, h: Any) -> tuple[Tensor, Tensor]:
+    """Features of sources and destinations: ``h`` itself if it is a pair, else as DGL's own layers take them."""
+    if isinstance(h, tuple):
+        return h
+    return h, h[: g.num_dst_nodes()] if g.is_block else h
+
+
+def edge_ids(g: Any) -> Tensor | None:
+    """The numbers that edges have in the graph that they were sampled from, or None for 0 .. E-1."""
+    return g.edata[ID].long() if ID in g.edata else None
+
+
+def shared_ids(g: Any) -> Tensor:
+    """A number for every edge that its reverse has, too, and that it keeps in every sampled part of the graph."""
+    edges = edges_of(g)
+    if not edges.same_nodes:
+        raise ValueError("symmetric=True needs a graph whose edges join nodes of one set; this edge type joins two")
+    if ID not in g.srcdata or ID not in g.dstdata:
+        return edges.pairs
+    return pair_ids(g.srcdata[ID][edges.index.src.long()], g.dstdata[ID][edges.index.dst.long()])

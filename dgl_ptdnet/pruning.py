@@ -1,0 +1,84 @@
+"""The graph that is left when dropped edges are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ._dgl import dgl
+from .graph import ID, edges_of
+
+
+@torch.no_grad()
+def prune(g: Any, gate: nn.Module, h: Tensor | tuple[Tensor, Tensor], threshold: float = 0.0) -> Any:
+    """The graph with only the edges that a gate keeps.
+
+    Parameters
+    ----------
+    g : DGLGraph
+        A graph with one edge type, or a block.
+    gate : torch.nn.Module
+        A gate, such as ``conv.gate`` of a denoised layer.
+    h : torch.Tensor or tuple[torch.Tensor, torch.Tensor]
+        What the layer is given: node features, or those of sources and destinations.
+    threshold : float
+        Edges whose gate is above it stay, and so do self-loops that are not gated. With 0 the layer's result in
+        evaluation on the smaller graph is that on ``g``.
+
+    Returns
+    -------
+    DGLGraph
+        All nodes and their data; the kept edges and their data, their gates in ``edata["gate"]``, and in
+        ``edata[dgl.EID]`` the ids that they have in ``g`` (or in the graph that ``g`` was itself taken from).
+
+    Notes
+    -----
+    Gates are those of evaluation, whatever the mode of ``gate``.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> import dgl_ptdnet as ptd
+    >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
+    >>> def gate(g, h):
+    ...     return torch.tensor([1.0, 0.0, 0.5])
+    >>> small = ptd.prune(g, gate, torch.randn(3, 8))
+    >>> small.edata[dgl.EID].tolist(), small.edata["gate"].tolist()
+    ([0, 2], [1.0, 0.5])
+    """
+    was_training = getattr(gate, "training", False)
+    if was_training:
+        gate.eval()
+    try:
+        z = gate(g, h)
+    finally:
+        if was_training:
+            gate.train()
+    edges = edges_of(g)
+    if z.shape != (edges.index.num_edges,):
+        raise ValueError(
+            f"gate must return a number for each of the {edges.index.num_edges} edges; got {tuple(z.shape)}"
+        )
+    if edges.loops is not None and not getattr(gate, "self_loops", False):
+        z = torch.where(edges.loops, 1, z)
+    kept = (z > threshold).nonzero().flatten()
+    small = keep_edges(g, kept)
+    small.edata["gate"] = z[kept]
+    return small
+
+
+def keep_edges(g: Any, kept: Tensor) -> Any:
+    """The graph or block with only the edges ``kept``, all nodes and all data. DGL makes no block of a block."""
+    if not g.is_block:
+        small = dgl.edge_subgraph(g, kept.to(g.idtype), relabel_nodes=False)
+    else:
+        ends = tuple(x[kept] for x in (edges_of(g).index.src, edges_of(g).index.dst))
+        sizes = ({g.srctypes[0]: g.num_src_nodes()}, {g.dsttypes[0]: g.num_dst_nodes()})
+        small = dgl.create_block({g.canonical_etypes[0]: ends}, *sizes, idtype=g.idtype)
+        for mine, data in ((small.srcdata, g.srcdata), (small.dstdata, g.dstdata)):
+            mine.update(data)
+        small.edata.update({name: x[kept] for name, x in g.edata.items()})
+    small.edata[ID] = g.edata[ID][kept] if ID in g.edata else kept.to(g.idtype)
+    return small
