@@ -1,0 +1,184 @@
+"""Graph networks of any depth, and the gates that each method puts on their edges."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .._dgl import dgl
+from ..baselines import DropEdge, NeuralSparse
+from ..conv import Denoised
+from ..gate import EdgeGate
+from .features import dropout
+from .settings import Settings
+
+LOGIT = "logit"  # the edge field from which ptdnet-plus takes its bias
+
+
+class GNN(nn.Module):
+    r"""Convolutions of DGL, one upon the other, each with a gate on its edges.
+
+    Parameters
+    ----------
+    backbone : str
+        ``"gcn"``, ``"sage"`` (mean), ``"gat"`` or ``"gin"``; or ``"mlp"``, which does not look at edges.
+    in_feats, hidden, out_feats : int
+        Sizes. For gat, ``hidden`` is that of each head.
+    make_gate : callable, optional
+        Makes a gate from the size of a layer's input. Default: every gate is 1.
+    layers : int
+        Number of convolutions.
+    heads, out_heads : int
+        Attention heads of hidden layers, which are put side by side, and of the last, which are averaged.
+    dropout : float
+        Of every layer's input, and of attention weights.
+    residual : bool
+        Add a linear map of each layer's input to its output.
+    floor : float
+        That of :class:`dgl_ptdnet.Denoised`.
+
+    Notes
+    -----
+    Called as ``model(g, x)`` with features :math:`(N, F)`, or with a list of blocks, one for each layer, and the
+    features of the first block's sources. gcn and gat want a graph with self-loops.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> import dgl_ptdnet as ptd
+    >>> from dgl_ptdnet.train import GNN
+    >>> g = dgl.add_self_loop(dgl.rand_graph(100, 500))
+    >>> model = GNN("gcn", 8, 16, 3, lambda size: ptd.EdgeGate(size))
+    >>> model(g, torch.randn(100, 8)).shape
+    torch.Size([100, 3])
+    """
+
+    def __init__(
+        self,
+        backbone: str,
+        in_feats: int,
+        hidden: int,
+        out_feats: int,
+        make_gate: Callable[[int], nn.Module] = lambda size: DropEdge(0.0),
+        *,
+        layers: int = 2,
+        heads: int = 8,
+        out_heads: int = 1,
+        dropout: float = 0.5,
+        residual: bool = False,
+        floor: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.backbone, self.dropout, self.residual = backbone, dropout, residual
+        self.layers, self.skips = nn.ModuleList(), nn.ModuleList()
+        size = in_feats
+        for number in range(layers):
+            last = number == layers - 1
+            width, num_heads = (out_feats, out_heads) if last else (hidden, heads)
+            if backbone == "mlp":
+                self.layers.append(nn.Linear(size, width))
+            else:
+                conv = _conv(backbone, size, width, num_heads, dropout)
+                self.layers.append(Denoised(conv, make_gate(size), floor=floor))
+            side_by_side = width * num_heads if backbone == "gat" and not last else width
+            self.skips.append(nn.Linear(size, side_by_side, bias=False) if residual else nn.Identity())
+            size = side_by_side
+
+    @property
+    def gates(self) -> list[Any]:
+        """The gate of each layer."""
+        return [layer.gate for layer in self.layers if isinstance(layer, Denoised)]
+
+    def forward(self, g: Any, x: Any) -> Tensor:
+        for number, (layer, skip) in enumerate(zip(self.layers, self.skips)):
+            graph = g[number] if isinstance(g, (list, tuple)) else g
+            last = number == len(self.layers) - 1
+            x = dropout(x, self.dropout, self.training)
+            out = layer(x) if self.backbone == "mlp" else layer(graph, x)
+            if self.backbone == "gat":
+                out = out.mean(1) if last else out.flatten(1)
+            if self.residual:
+                out = out + skip(x)[: len(out)]
+            x = out if last else functional.elu(out) if self.backbone == "gat" else functional.relu(out)
+        return x
+
+
+def _conv(backbone: str, in_feats: int, out_feats: int, heads: int, dropout: float) -> nn.Module:
+    nets = dgl.nn
+    if backbone == "gcn":
+        return nets.GraphConv(in_feats, out_feats, allow_zero_in_degree=True)
+    if backbone == "sage":
+        return nets.SAGEConv(in_feats, out_feats, "mean")
+    if backbone == "gat":
+        return nets.GATConv(in_feats, out_feats, heads, attn_drop=dropout, allow_zero_in_degree=True)
+    if backbone == "gin":
+        mlp = nn.Sequential(nn.Linear(in_feats, out_feats), nn.ReLU(), nn.Linear(out_feats, out_feats))
+        return nets.GINConv(mlp, "sum", learn_eps=True)
+    raise ValueError(f"backbone must be gcn, sage, gat, gin or mlp; got {backbone!r}")
+
+
+class PriorGate(EdgeGate):
+    """The gate of ptdnet-plus: logit = s B_e + c, where B_e is a number that each edge has in ``g.edata["logit"]``, and
+    s and c learn from 1 and from ``bias``; the logit of :class:`EdgeGate`'s MLP is added if ``mlp``.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> from dgl_ptdnet.train.models import PriorGate
+    >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
+    >>> g.edata["logit"] = torch.tensor([4.0, 0.0, -4.0])
+    >>> PriorGate(8).eval()(g, torch.randn(3, 8)).tolist()
+    [1.0, 0.5, 0.0]
+    """
+
+    def __init__(self, in_feats: int, *, mlp: bool = False, bias: float = 0.0, **options: Any) -> None:
+        super().__init__(in_feats, edge_feats=1, edge_field=LOGIT, bias=bias, **options)
+        nn.init.ones_(self.edge_map.weight)  # type: ignore[union-attr]
+        if not mlp:
+            self.mlp = NoMLP()  # type: ignore[assignment]
+
+
+class NoMLP(nn.Module):
+    """In the place of a gate's MLP: the ends of an edge add nothing."""
+
+    activation = "identity"
+
+    def forward(self, h_src: Tensor, h_dst: Tensor, shared: bool) -> tuple[Tensor, Tensor, Tensor]:
+        p = h_src.new_zeros(len(h_src), 1, dtype=torch.float32)
+        return p, p[: len(h_dst)] if shared else p.new_zeros(len(h_dst), 1), p.new_ones(1)
+
+
+def build(settings: Settings, in_feats: int, out_feats: int) -> GNN:
+    """The network that the settings describe."""
+    s = settings
+
+    def make_gate(size: int) -> nn.Module:
+        if s.method == "dropedge":
+            return DropEdge(s.dropedge)
+        if s.method == "neuralsparse":
+            return NeuralSparse(size, s.neuralsparse, hidden=max(1, s.gate_hidden), tau=s.tau)
+        shared: dict[str, Any] = {
+            "symmetric": s.gate_symmetric,
+            "normalize": s.gate_normalize,
+            "bias": s.gate_bias,
+            "tau": s.tau,
+        }
+        if s.method == "ptdnet-plus":
+            return PriorGate(size, hidden=s.gate_hidden, mlp=s.gate_mlp, **shared)
+        if s.method in ("ptdnet", "ptdnet-wl"):
+            return EdgeGate(size, s.gate_hidden, **shared)
+        return DropEdge(0.0)
+
+    return GNN(
+        "mlp" if s.method == "mlp" else s.backbone,
+        *(in_feats, s.hidden, out_feats, make_gate),
+        layers=s.layers,
+        heads=s.heads,
+        out_heads=s.out_heads,
+        dropout=s.dropout,
+        residual=s.residual,
+        floor=1.0 if s.method == "ptdnet-plus" and s.backbone == "sage" else 0.0,
+    )

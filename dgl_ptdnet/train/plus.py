@@ -1,0 +1,58 @@
+"""What ptdnet-plus adds: a bias for every edge, from the density prior and from agreement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..agreement import Agreement
+from ..prior import CAP, Prior, density_prior
+from .models import LOGIT
+from .settings import Settings
+
+
+class EdgeBias(nn.Module):
+    """Keeps the edge field that the gates of ptdnet-plus read, for every graph of a task.
+
+    The prior is computed once. Agreement is for one label a node and one graph; for others it is left out.
+    """
+
+    def __init__(self, task: Any, settings: Settings, seed: int) -> None:
+        super().__init__()
+        self.parts = task.parts
+        self.priors = [_prior(part.graph, settings.prior, seed) for part in self.parts]
+        self.agreement = None
+        if settings.agreement and settings.task == "node" and not task.multilabel and len(self.parts) == 1:
+            g = self.parts[0].graph
+            self.agreement = Agreement(g.ndata["feat"], g.ndata["label"], g.ndata["train_mask"], task.out_feats)
+        self.set_logits([prior.logit for prior in self.priors])
+
+    def set_logits(self, logits: list[Tensor]) -> None:
+        for part, logit in zip(self.parts, logits):
+            part.graph.edata[LOGIT] = logit.to(part.graph.device)
+
+    def logits(self) -> list[Tensor]:
+        return [part.graph.edata[LOGIT] for part in self.parts]
+
+    def begin(self, epoch: int) -> None:
+        """Sets the field for an epoch."""
+        if self.agreement is not None:
+            self.set_logits([self.agreement.edge_bias(self.parts[0].graph, self.priors[0], epoch)])
+
+    def loss(self, epoch: int) -> Any:
+        """What agreement learns by, apart from the task."""
+        return 0 if self.agreement is None else self.agreement.loss(epoch)
+
+    def observe(self, outputs: dict[int, Tensor]) -> None:
+        """The network's outputs in evaluation."""
+        if self.agreement is not None:
+            self.agreement.observe(outputs[0].float().softmax(1))
+
+
+def _prior(g: Any, wanted: bool, seed: int) -> Prior:
+    """Without a prior every edge is taken for real."""
+    if wanted:
+        return density_prior(g, g.ndata["feat"], seed=seed)
+    return Prior(torch.full((g.num_edges(),), CAP, device=g.device), 0.0)
