@@ -21,7 +21,7 @@ namespace dgl_ptdnet {
 
 class Pool {
  public:
-  static constexpr size_t page = size_t{2} << 20;
+  static constexpr size_t small_page = size_t{4} << 10, page = size_t{2} << 20;
 
   static Pool& get() {
     static Pool* pool = new Pool;  // never destroyed: results may outlive everything
@@ -67,7 +67,7 @@ class Pool {
     const uintptr_t from = reinterpret_cast<uintptr_t>(whole), begin = (from + page - 1) / page * page;
     if (begin > from) munmap(whole, begin - from);
     if (begin < from + page) munmap(reinterpret_cast<void*>(begin + bytes), from + page - begin);
-    madvise(reinterpret_cast<void*>(begin), bytes, MADV_HUGEPAGE);  // advice: may fail
+    madvise(reinterpret_cast<void*>(begin), bytes / page * page, MADV_HUGEPAGE);  // advice: may fail
     return reinterpret_cast<void*>(begin);
   }
 
@@ -87,7 +87,7 @@ inline at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options)
   size_t bytes = options.dtype().itemsize();
   for (const int64_t size : sizes) bytes *= static_cast<size_t>(size);
   if (!options.device().is_cpu() || bytes < Pool::page) return at::empty(sizes, options);
-  bytes = (bytes + Pool::page - 1) / Pool::page * Pool::page;
+  bytes = (bytes + Pool::small_page - 1) / Pool::small_page * Pool::small_page;
   const Pool::Block block = Pool::get().take(bytes);
   return at::from_blob(block.memory, sizes, [block](void*) { Pool::get().give(block); }, options);
 }

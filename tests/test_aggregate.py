@@ -229,6 +229,48 @@ def test_results_do_not_depend_on_the_number_of_threads(hub, level, threads):
         assert all(same_bits(results[0], other) for other in results[1:])
 
 
+@pytest.mark.parametrize(
+    ("shape", "z", "dtype"),
+    [
+        ((389,), "edge", torch.float32),
+        ((3, 150), "head", torch.float32),
+        ((7, 60), "head", torch.float32),
+        ((7, 60), "edge", torch.float32),
+        ((781,), "edge", torch.bfloat16),
+        ((199,), "none", torch.float64),
+    ],
+)
+def test_rows_too_wide_for_a_cache_give_what_their_columns_give(shape, z, dtype, level, threads):
+    index = make_index(140_000, 17_000, 17_000, hub=True)
+    inputs = inputs_of(index, shape, dtype, z)
+    grad = upstream(inputs["h"])
+    assert grad.numel() * grad.element_size() > 24 << 20
+
+    def run(part=...):
+        h: Any = inputs["h"][part].clone().requires_grad_()
+        gate: Any = inputs["z"]
+        if gate is not None:
+            gate = (gate[part[:2]] if gate.dim() == 2 and part is not ... else gate).clone().requires_grad_()
+        out = ptd.aggregate(index, h, gate)
+        out.backward(grad[part])
+        return {"out": out.detach(), "h": h.grad, "z": torch.zeros(()) if gate is None else gate.grad}
+
+    results = []
+    for count in (1, 2, 3, 8):
+        threads(count)
+        results.append(run())
+    assert all(same_bits(results[0], other) for other in results[1:])
+    total = torch.zeros_like(results[0]["z"])
+    for head in range(shape[0]) if len(shape) == 2 else [None]:
+        for columns in (slice(0, 50), slice(50, shape[-1])):
+            part = (slice(None), *(() if head is None else (slice(head, head + 1),)), columns)
+            found = run(part)
+            assert torch.equal(found["out"], results[0]["out"][part])
+            assert torch.equal(found["h"], results[0]["h"][part])
+            (total[part[:2]] if z == "head" else total).add_(found["z"])
+    torch.testing.assert_close(total, results[0]["z"], rtol=1e-5, atol=1e-3)
+
+
 def test_rows_may_have_a_stride(level):
     index = make_index(700, 50, 40)
     for feats, dtype in itertools.product([1, 16, 19, 121], DTYPES):

@@ -167,6 +167,47 @@ def test_results_do_not_depend_on_the_number_of_threads(version, hub, level, thr
         assert all(same_bits(results[0], other) for other in results[1:])
 
 
+@pytest.mark.parametrize(
+    ("heads", "feats", "z", "dtype", "version"),
+    [
+        (7, 60, "edge", torch.float32, 1),
+        (7, 60, "head", torch.float32, 2),
+        (3, 150, "head", torch.float32, 1),
+        (3, 150, "edge", torch.float32, 2),
+        (5, 160, "none", torch.bfloat16, 1),
+    ],
+)
+def test_rows_too_wide_for_a_cache_give_what_their_heads_give(heads, feats, z, dtype, version, level, threads):
+    index = make_index(140_000, 17_000, 17_000, hub=True)
+    inputs = inputs_of(index, heads, feats, dtype, z, version=version)
+    assert inputs["h"].numel() * inputs["h"].element_size() > 24 << 20
+    grads = upstream(inputs["h"]), upstream(torch.empty(index.num_edges, heads), 2)
+
+    def run(part=slice(None)):
+        leaves = {}
+        for name, x in inputs.items():
+            if x is not None:
+                cut = x[part] if name == "w" else x if x.dim() == 1 else x[:, part]
+                leaves[name] = cut.clone().requires_grad_()
+        results = getattr(ptd, NAMES[version])(index, **leaves, return_weights=True)
+        torch.autograd.backward(results, [x[:, part] for x in grads])
+        return {"result": results[0].detach(), "weights": results[1].detach(), **{k: x.grad for k, x in leaves.items()}}
+
+    results = []
+    for count in (1, 2, 3, 8):
+        threads(count)
+        results.append(run())
+    assert all(same_bits(results[0], other) for other in results[1:])
+    alone = [run(slice(head, head + 1)) for head in range(heads)]
+    for name, want in results[0].items():
+        shared = name == "z" and z == "edge"
+        found = sum(x[name] for x in alone) if shared else torch.cat([x[name] for x in alone], int(name != "w"))
+        if shared or name == "w":
+            torch.testing.assert_close(found, want, rtol=1e-5, atol=1e-3)
+        else:
+            assert torch.equal(found, want), name
+
+
 def test_large_scores_are_stable(level):
     for hub in (False, True):
         index = make_index(5000, 60, 20, hub=hub)

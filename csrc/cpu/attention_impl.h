@@ -74,8 +74,7 @@ struct Attention {
       const A *el = static_cast<const A*>(a.el), *er = static_cast<const A*>(a.er) + s.row * a.row_heads;
       const V negative_slope = V::splat(static_cast<A>(a.negative_slope));
       for (int64_t i = 0; i < n; ++i)
-        for (int64_t h = 0; h < a.heads; ++h)
-          score[h * head_step + i] = el[a.in.node[s.begin + i] * a.row_heads + h];
+        for (int64_t h = 0; h < a.heads; ++h) score[h * head_step + i] = el[a.in.node[s.begin + i] * a.row_heads + h];
       for (int64_t h = 0; h < a.heads; ++h)
         for_vectors(n, [&](int64_t i, int) {
           const V x = V::load(score + h * head_step + i) + V::splat(er[h]);
@@ -200,7 +199,8 @@ struct Attention {
       for (int64_t h = 0; h < a.heads; ++h) {
         const Row *x = result + row * a.row_width + h * a.feats, *g = grad + row * a.grad_stride + h * a.feats;
         V dot = V::splat(0);
-        for_vectors(a.feats, [&](int64_t k, int count) { dot = V::load(x + k, count).fma(V::load(g + k, count), dot); });
+        for_vectors(a.feats,
+                    [&](int64_t k, int count) { dot = V::load(x + k, count).fma(V::load(g + k, count), dot); });
         const int64_t i = row * a.row_heads + h;
         record[h] = er ? er[i] : A(0);
         record[a.heads + h] = max[i];
