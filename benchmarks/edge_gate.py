@@ -19,6 +19,7 @@ from common import compare, compile_native, machine, medians, peak_bytes, progre
 from torch import Tensor
 
 import dgl_ptdnet as ptd
+from dgl_ptdnet.ops import linear_maps
 
 EDGES, NODES, FEATURES = 1_600_000, 57_000, 256
 MLP, EAGER, COMPILED, FUSED, LIMIT = "mlp on cat", "factorised", "torch.compile", "edge_gate", "limit"
@@ -108,14 +109,15 @@ class Case:
     def contenders(self, limit: Limit, slow: bool) -> tuple[dict[str, Callable], dict[str, Callable]]:
         inputs = (self.p, self.q, self.w, self.c, self.src, self.dst)
         x = torch.randn(self.nodes, FEATURES)
-        project = torch.nn.Linear(FEATURES, 2 * self.hidden)
+        project = [torch.nn.Linear(FEATURES, self.hidden, bias=side == 0) for side in range(2)]
+        maps = [(layer.weight, layer.bias) for layer in project]
         layers = torch.nn.Sequential(
             torch.nn.Linear(2 * FEATURES, self.hidden), torch.nn.ReLU(), torch.nn.Linear(self.hidden, 1)
         )
         compiled = torch.compile(factorised)
 
-        def with_projection() -> Tensor:
-            p, q = project(x).chunk(2, 1)
+        def with_projection() -> Tensor:  # as EdgeGate has it
+            p, q = linear_maps(x, maps)
             return ptd.edge_gate(self.src, self.dst, p, q, self.w, self.c, noise=self.noise, index=self.index)
 
         plain: dict[str, Callable[[], Tensor]] = {

@@ -33,6 +33,7 @@ from scipy.sparse.linalg import svds
 
 from dgl_ptdnet.data import load, planted
 from dgl_ptdnet.graph import edges_of
+from dgl_ptdnet.studies.rank import dense_norm
 
 WARM, DRAWN, COLD, POWER = "warm", "drawn", "cold", "power, warm"
 DENSE, LOWRANK, SVDS = "authors' dense", "torch.svd_lowrank", "scipy svds"
@@ -91,22 +92,6 @@ class Steps:
         self.z.grad = None
 
 
-def dense_norm(graph: Graph, z: Tensor, k: int) -> Tensor:
-    """The paper's Algorithm 2 as it stands, on matrices of size N x N."""
-    a = torch.zeros(graph.nodes, graph.nodes).index_put(tuple(graph.place), z[graph.order], accumulate=True)
-    with torch.no_grad():
-        vectors = torch.linalg.svd(a)[2][:k]
-    b = a.T @ a
-    total = torch.zeros(())
-    for v in vectors:
-        for _ in range(2):
-            v = b @ v
-            v = v / v.norm()
-        total = total + (v @ (b @ v) / (v @ v)).sqrt()
-        b = b - torch.outer(b @ v, v)
-    return total
-
-
 def rivals(graph: Graph, k: int) -> dict[str, Callable[[Tensor], tuple[Tensor | float, Tensor | None]]]:
     def by_scipy(z: Tensor) -> tuple[float, Tensor]:
         u, values, vh = svds(graph.scipy(z), k=k)
@@ -163,7 +148,7 @@ def measure(graph: Graph, k: int, repeats: int) -> dict[str, Any]:
     result["sweeps"] = {name: rank.sweeps for name, rank in ranks.items()}
     result["bytes"] = {name: peak_bytes(run) for name, run in {**contenders, **convs}.items()}
     if graph.nodes <= DENSE_NODES:
-        steps = Steps(wander, lambda z: (dense_norm(graph, z, k), None))
+        steps = Steps(wander, lambda z: (dense_norm(graph.index.src, graph.index.dst, graph.nodes, z, k), None))
         begin = time.perf_counter()
         result["bytes"][DENSE] = peak_bytes(steps)
         result["ms"][DENSE] = 1e3 * (time.perf_counter() - begin)

@@ -56,9 +56,13 @@ struct EdgeGateBackward : EdgeGateInputs {
   void* grad_c;     // [] acc
   void* grad_bias;  // [E] acc, or null
   // scratch of the CPU's kernels
-  void* grad_logit;  // [E] acc, by position: dL/dlogit, for the pass over sources
+  void* records;  // [E, record_bytes], by position: dL/dlogit and, where it is short, the mask beside it
 };
 
 inline int64_t mask_bytes(int64_t hidden) { return hidden == 1 ? 0 : (hidden + 7) / 8; }
+
+// The pass over sources meets edges in random order: a number and a mask that lie together are one access to memory.
+inline bool has_mask(int64_t hidden) { return hidden > 1 && mask_bytes(hidden) <= 4; }
+inline int64_t record_bytes(int64_t hidden, int64_t acc_bytes) { return has_mask(hidden) ? 2 * acc_bytes : acc_bytes; }
 
 }  // namespace dgl_ptdnet

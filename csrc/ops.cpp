@@ -2,6 +2,12 @@
 #include <torch/library.h>
 
 TORCH_LIBRARY(dgl_ptdnet, m) {
+  // x weight^T + bias for every weight; rows of a result may have a stride.
+  m.def("linear(Tensor x, Tensor[] weights, Tensor?[] biases) -> Tensor[]");
+  m.def(
+      "linear_backward(Tensor[] grads, Tensor x, Tensor[] weights, bool need_x, bool need_weights) -> "
+      "(Tensor grad_x, Tensor[] grad_weights)");
+
   // Edges by destination (in_*) and, as positions of those, by source (out_*); ids are checked here.
   m.def(
       "edge_index(Tensor src, Tensor dst, SymInt num_src, SymInt num_dst) -> "

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import reference
+from .agreement import Agreement
 from .baselines import DropEdge, NeuralSparse
 from .gate import EdgeGate, gates, penalty, set_temperature, temperature
 from .ops import (
@@ -19,6 +20,7 @@ from .ops import (
     normalize,
     release_memory,
 )
+from .prior import Prior, density_prior
 from .rank import LowRank
 
 if TYPE_CHECKING:
@@ -26,18 +28,21 @@ if TYPE_CHECKING:
     from .pruning import prune
 
 __all__ = [
+    "Agreement",
     "Denoised",
     "DropEdge",
     "EdgeGate",
     "EdgeIndex",
     "LowRank",
     "NeuralSparse",
+    "Prior",
     "aggregate",
     "attention",
     "attention_v2",
     "build_info",
     "degrees",
     "denoise",
+    "density_prior",
     "edge_dot",
     "edge_gate",
     "gates",

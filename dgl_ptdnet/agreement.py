@@ -70,10 +70,10 @@ class Agreement(nn.Module):
     Examples
     --------
     >>> import dgl, torch
-    >>> from dgl_ptdnet.agreement import Agreement
+    >>> import dgl_ptdnet as ptd
     >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
     >>> x, labels = torch.eye(3), torch.tensor([0, 0, 1])
-    >>> agreement = Agreement(x, labels, torch.tensor([True, False, True]), num_classes=2)
+    >>> agreement = ptd.Agreement(x, labels, torch.tensor([True, False, True]), num_classes=2)
     >>> optimizer = torch.optim.Adam(agreement.parameters(), lr=0.01, weight_decay=1e-4)
     >>> for epoch in range(100):
     ...     agreement.observe(torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]]))

@@ -14,6 +14,8 @@ from typing import Any
 
 from ._dgl import dgl
 from .data import available
+from .data.noise import KINDS
+from .studies import STUDIES, reproduce
 from .train import Settings, load_run, resolve, sweep, train
 from .train.settings import read_settings, update_defaults
 
@@ -112,6 +114,32 @@ def _parser() -> argparse.ArgumentParser:
     searching.add_argument("--space", metavar="FILE", help="a TOML file with what is searched")
     searching.add_argument("--into", metavar="FILE", help="put the best into a file of defaults, as [METHOD.BACKBONE]")
 
+    reproducing = command(
+        "reproduce",
+        _reproduce,
+        "run the paper's experiments, as far as they have no record, and write docs/results.md",
+        "--data-dir data",
+        "--quick",
+        "--only noise --noise-kind hubs",
+        "--only classification --dataset mine.npz --out results-mine",
+        "--search --dataset cora cora+20000 --trials 16",
+        "--report",
+    )
+    _add_data_dir(reproducing)
+    reproducing.add_argument("--only", nargs="+", metavar="STUDY", help=f"some studies: {', '.join(STUDIES)}")
+    reproducing.add_argument("--dataset", nargs="+", metavar="D", help="only runs on these: cora, cora+20000, a file")
+    reproducing.add_argument("--quick", action="store_true", help="a smoke version of everything, on small graphs")
+    reproducing.add_argument("--out", metavar="DIR", help="records; default: results, or out/quick with --quick")
+    reproducing.add_argument("--workers", type=int, default=0, help="processes of one thread; default: one a core")
+    reproducing.add_argument("--noise-kind", default="uniform", metavar="|".join(KINDS), help="of the noise study")
+    reproducing.add_argument("--report", action="store_true", help="run nothing, write the page from the records")
+    reproducing.add_argument(
+        "--search",
+        action="store_true",
+        help="search settings by validation, with the same number of trials for every method, into files of defaults",
+    )
+    reproducing.add_argument("--trials", type=int, default=16, help="of each search; default: 16")
+
     listing = command("datasets", _datasets, "list the data sets that have a name", "", "--data-dir data")
     _add_data_dir(listing)
     return parser
@@ -204,6 +232,24 @@ def _sweep(arguments: argparse.Namespace) -> None:
     if arguments.into:
         update_defaults(Path(arguments.into), settings.method, settings.backbone, best)
     _say(f"best: {', '.join(f'{name} = {value:.4g}' for name, value in best.items())}, see {arguments.out}/best.toml")
+
+
+def _reproduce(arguments: argparse.Namespace) -> None:
+    page = reproduce(
+        only=arguments.only,
+        datasets=arguments.dataset,
+        searching=arguments.search,
+        running=not arguments.report,
+        trials=arguments.trials,
+        quick=arguments.quick,
+        noise_kind=arguments.noise_kind,
+        data_dir=arguments.data_dir,
+        out=arguments.out or ("out/quick" if arguments.quick else "results"),
+        workers=arguments.workers,
+        say=_say,
+    )
+    if page:
+        _say(f"see {page}")
 
 
 def _datasets(arguments: argparse.Namespace) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ._dgl import dgl
 from .gate import EdgeGate
-from .graph import Edges, edges_of, pair_of
-from .ops import aggregate, attention, attention_v2, degrees, maximum, normalize
+from .graph import edges_of, pair_of
+from .ops import aggregate, attention, attention_v2, degrees, linear_maps, maximum, normalize
 from .pruning import keep_edges
 
 log = logging.getLogger("dgl_ptdnet")
@@ -82,22 +84,42 @@ class Denoised(nn.Module):
         return f"after_softmax={self.after_softmax}, floor={self.floor}"
 
     def forward(self, graph: Any, feat: Any, *args: Any, **kwargs: Any) -> Any:
-        edges = edges_of(graph)
-        z = self.gate(graph, feat)
-        if z.shape != (edges.index.num_edges,):
-            raise ValueError(
-                f"the gate must return a number for each of the {edges.index.num_edges} edges; got {tuple(z.shape)}"
-            )
-        if edges.loops is not None and not isinstance(self.gate, EdgeGate) and not getattr(self.gate, "self_loops", 0):
-            z = torch.where(edges.loops, 1, z)
-        return _layer_of(self.conv)(self, Call(graph, edges, z), feat, *args, **kwargs)
+        return _layer_of(self.conv)(self, Call(graph, feat, self.gate), feat, *args, **kwargs)
 
 
 class Call:
     """The graph and gates of one call."""
 
-    def __init__(self, graph: Any, edges: Edges, z: Tensor) -> None:
-        self.graph, self.edges, self.index, self.z = graph, edges, edges.index, z
+    def __init__(self, graph: Any, feat: Any, gate: nn.Module) -> None:
+        self.graph, self.edges, self._feat, self._gate = graph, edges_of(graph), feat, gate
+        self.index = self.edges.index
+        self._rows: Any = None
+
+    @cached_property
+    def z(self) -> Tensor:
+        """The gates. They are asked for after :meth:`maps`, which may do a part of their work."""
+        z = self._gate(self.graph, self._feat, *([] if self._rows is None else [self._rows]))
+        if z.shape != (self.index.num_edges,):
+            raise ValueError(
+                f"the gate must return a number for each of the {self.index.num_edges} edges; got {tuple(z.shape)}"
+            )
+        ungated = not isinstance(self._gate, EdgeGate) and not getattr(self._gate, "self_loops", False)
+        return torch.where(self.edges.loops, 1, z) if ungated and self.edges.loops is not None else z
+
+    def maps(self, h: Tensor, *maps: nn.Linear | Tensor) -> list[Tensor]:
+        """Linear maps of ``h``, by layers or by weights [S, F]. The gate's own are made along if it has the same input:
+        their gradients for ``h`` are then summed on the way."""
+        if not all(isinstance(x, Tensor) or _is_plain(x) for x in maps):
+            return [functional.linear(h, x) if isinstance(x, Tensor) else x(h) for x in maps]
+        gate: Any = self._gate
+        shared = h is self._feat and type(gate).forward is EdgeGate.forward and "z" not in self.__dict__
+        shared = shared and set(gate.mlp.in_feats) == {h.shape[-1]} and not (_has_hooks(gate) or _has_hooks(gate.mlp))
+        first = gate.maps() if shared else []
+        ours = [(x, None) if isinstance(x, Tensor) else (x.weight, x.bias) for x in maps]
+        made = linear_maps(h, [*first, *ours])
+        if first:
+            self._rows = tuple(made[: len(first)])
+        return made[len(first) :]
 
     def gates(self, like: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """In the dtype that goes with the features, times the caller's own weights."""
@@ -130,6 +152,17 @@ class Call:
             )
 
 
+def _has_hooks(module: nn.Module) -> bool:
+    """Whether somebody watches a module, or changes what it does."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, name) for name in hooks) or "forward" in module.__dict__
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Whether a linear layer does nothing but its product."""
+    return type(layer) is nn.Linear and not _has_hooks(layer)
+
+
 def _graph_conv(
     layer: Denoised, call: Call, feat: Any, weight: Tensor | None = None, edge_weight: Tensor | None = None
 ) -> Tensor:
@@ -139,12 +172,10 @@ def _graph_conv(
         raise dgl.DGLError("weight was given, but the layer has its own: make it with weight=False")
     weight = conv.weight if weight is None else weight
     h, _ = pair_of(call.graph, feat)
-    weights = call.normalized(h, conv._norm, layer.floor, edge_weight)
-    if weight is not None and conv._in_feats > conv._out_feats:  # the fewer numbers to sum
-        out = call.sum(h @ weight, weights)
-    else:
-        out = call.sum(h, weights)
-        out = out if weight is None else out @ weight
+    first = weight is not None and conv._in_feats > conv._out_feats  # the fewer numbers to sum
+    rows = call.maps(h, weight.T)[0] if first else h
+    out = call.sum(rows, call.normalized(h, conv._norm, layer.floor, edge_weight))
+    out = out if weight is None or first else call.maps(out, weight.T)[0]
     out = out if conv.bias is None else out + conv.bias
     return out if conv._activation is None else conv._activation(out)
 
@@ -157,11 +188,13 @@ def _sage_conv(layer: Denoised, call: Call, feat: Any, edge_weight: Tensor | Non
         h, h_self = pair_of(call.graph, conv.feat_drop(feat))
     kind = conv._aggre_type
     first = kind in ("mean", "gcn") and conv._in_src_feats > conv._out_feats  # the fewer numbers to sum
-    rows = conv.fc_neigh(h) if first else h
+    layers = [conv.fc_self] if kind != "gcn" and h_self is h else []
+    made = call.maps(h, *layers, *([conv.fc_neigh] if first else []))
+    rows = made.pop() if first else h
     if kind == "mean":
         neighbours = call.sum(rows, call.normalized(h, "mean", layer.floor, edge_weight))
     elif kind == "gcn":
-        own = conv.fc_neigh(h_self) if first and isinstance(feat, tuple) else rows[: len(h_self)]
+        own = call.maps(h_self, conv.fc_neigh)[0] if first and isinstance(feat, tuple) else rows[: len(h_self)]
         own = h_self if isinstance(feat, tuple) and not first else own
         gates = call.gates(h)
         total = call.sum(rows, call.gates(h, edge_weight)) + own
@@ -170,11 +203,11 @@ def _sage_conv(layer: Denoised, call: Call, feat: Any, edge_weight: Tensor | Non
         neighbours = maximum(call.index, torch.relu(conv.fc_pool(h)), call.gates(h, edge_weight))
     else:
         neighbours = _lstm(conv, call, h, call.gates(h, edge_weight))
-    neighbours = neighbours if first else conv.fc_neigh(neighbours)
+    neighbours = neighbours if first else call.maps(neighbours, conv.fc_neigh)[0]
     if kind == "gcn":
         out = neighbours if conv.bias is None else neighbours + conv.bias
     else:
-        out = conv.fc_self(h_self) + neighbours
+        out = (made.pop() if made else call.maps(h_self, conv.fc_self)[0]) + neighbours
     out = out if conv.activation is None else conv.activation(out)
     return out if conv.norm is None else conv.norm(out)
 
@@ -222,6 +255,8 @@ def _finish_attention(
     if conv.res_fc is not None:
         out = out + conv.res_fc(h_dst).view(len(h_dst), -1, conv._out_feats)
     out = out if bias is None else out + bias.view(1, conv._num_heads, conv._out_feats)
+    if bias is None and conv.res_fc is None:
+        out = out.clone()  # the operator's gradient needs its result as it is; callers may change theirs in place
     out = conv.activation(out) if conv.activation else out
     return out if weights is None else (out, weights.unsqueeze(-1).to(out.dtype))
 
@@ -236,13 +271,18 @@ def _gat_conv(
         h_src, h_dst = conv.feat_drop(feat[0]), conv.feat_drop(feat[1])
     else:
         h_src, h_dst = pair_of(call.graph, conv.feat_drop(feat))
-    src = to_src(h_src).view(-1, conv._num_heads, conv._out_feats)
 
     def score_map(linear: Any, attn: Tensor) -> Tensor:
         """From features straight to scores, [heads, F_in]: heads numbers a node instead of heads x F_out."""
         return (linear.weight.unflatten(0, attn.shape[1:]) * attn[0][..., None]).sum(1)
 
-    el, er = h_src @ score_map(to_src, conv.attn_l).T, h_dst @ score_map(to_dst, conv.attn_r).T
+    to_el, to_er = score_map(to_src, conv.attn_l), score_map(to_dst, conv.attn_r)
+    if isinstance(feat, tuple):
+        (src, el), (er,) = call.maps(h_src, to_src, to_el), call.maps(h_dst, to_er)
+    else:
+        src, both = call.maps(h_src, to_src, torch.cat([to_el, to_er]))
+        el, er = both.chunk(2, 1)
+    src, er = src.unflatten(1, (conv._num_heads, conv._out_feats)), er[: len(h_dst)]
 
     def scores(rows: Tensor, z: Tensor | None, **options: Any) -> Any:
         return attention(call.index, rows, el, er, z, conv.leaky_relu.negative_slope, **options)
@@ -255,13 +295,14 @@ def _gat_conv(
 def _gatv2_conv(layer: Denoised, call: Call, feat: Any, get_attention: bool = False) -> Any:
     conv: Any = layer.conv
     call.check_in_degrees(conv)
-    shape = (-1, conv._num_heads, conv._out_feats)
     if isinstance(feat, tuple):
         h_src, h_dst = conv.feat_drop(feat[0]), conv.feat_drop(feat[1])
+        src, dst = call.maps(h_src, conv.fc_src)[0], call.maps(h_dst, conv.fc_dst)[0]
     else:
         h_src, h_dst = pair_of(call.graph, conv.feat_drop(feat))
-    src = conv.fc_src(h_src).view(shape)
-    dst = src[: len(h_dst)] if conv.share_weights and not isinstance(feat, tuple) else conv.fc_dst(h_dst).view(shape)
+        made = call.maps(h_src, *([conv.fc_src] if conv.share_weights else [conv.fc_src, conv.fc_dst]))
+        src, dst = made[0], made[-1][: len(h_dst)]
+    src, dst = (x.unflatten(1, (conv._num_heads, conv._out_feats)) for x in (src, dst))
 
     def scores(rows: Tensor, z: Tensor | None, **options: Any) -> Any:
         slope = conv.leaky_relu.negative_slope

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .graph import Edges, edge_ids, edges_of, pair_of, shared_ids
-from .ops import EdgeIndex, edge_dot, edge_gate
+from .ops import EdgeIndex, edge_dot, edge_gate, linear_maps
 from .rank import LowRank
 
 
@@ -93,38 +93,43 @@ class EdgeMLP(nn.Module):
             if tower is not None:
                 tower.reset_parameters()
 
+    def maps(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Weights and biases of the linear maps from features (or a tower's output) to rows, as source and as
+        destination."""
+        return [(self.weight_src, self.bias), (self.weight_dst, None)]
+
+    def rows(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Of nodes as sources, and as destinations."""
+        if self.tower_src is None:
+            source, destination = linear_maps(h, self.maps())
+            return source, destination
+        return self.as_source(h), self.as_destination(h)
+
     def as_source(self, h: Tensor) -> Tensor:
         h = h if self.tower_src is None else torch.relu(self.tower_src(h))
-        return functional.linear(h, self.weight_src, self.bias)
+        return linear_maps(h, self.maps()[:1])[0]
 
     def as_destination(self, h: Tensor) -> Tensor:
         h = h if self.tower_dst is None else torch.relu(self.tower_dst(h))
-        return functional.linear(h, self.weight_dst)
+        return linear_maps(h, self.maps()[1:])[0]
 
-    def both(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        if self.tower_src is not None:
-            return self.as_source(h), self.as_destination(h)
-        bias = None if self.bias is None else torch.cat([self.bias, torch.zeros_like(self.bias)])
-        rows = functional.linear(
-            h, torch.cat([self.weight_src, self.weight_dst]), bias
-        )  # one product, p and q its halves
-        return rows[:, : rows.shape[1] // 2], rows[:, rows.shape[1] // 2 :]
-
-    def forward(self, h_src: Tensor, h_dst: Tensor, shared: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """p, q, w. ``shared``: the destinations are the first of the sources."""
+    def forward(
+        self, h_src: Tensor, h_dst: Tensor, shared: bool, rows: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """p, q, w. ``shared``: the destinations are the first of the sources, and ``rows`` may be there already."""
         for name, h, size in (("source", h_src, self.in_feats[0]), ("destination", h_dst, self.in_feats[1])):
             if h.dim() != 2 or h.shape[1] != size:
                 raise ValueError(f"the gate takes {name} features [N, {size}]; got shape {tuple(h.shape)}")
         w = self.weight_src.new_ones(1) if self.w is None else self.w
         if shared:
-            source, destination = self.both(h_src)
+            source, destination = rows or self.rows(h_src)
             if not self.symmetric:
                 return source, destination[: len(h_dst)], w
             turned = torch.cat([destination, source], 1)[: len(h_dst)]
             return torch.cat([source, destination], 1), turned, torch.cat([w, w]) / 2
         if not self.symmetric:
             return self.as_source(h_src), self.as_destination(h_dst), w
-        p, q = self.both(h_src), self.both(h_dst)
+        p, q = self.rows(h_src), self.rows(h_dst)
         return torch.cat(p, 1), torch.cat(q[::-1], 1), torch.cat([w, w]) / 2
 
 
@@ -225,18 +230,25 @@ class EdgeGate(Gate):
         self.tau, self.gamma, self.zeta = tau, gamma, zeta
         self._cosines: tuple[Any, ...] = ()
 
-    def forward(self, g: Any, h: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-        edges = edges_of(g)
-        return self._gates(edges, g, slice(None), h, shared_ids(g) if self.symmetric else edge_ids(g))
+    def maps(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Weights and biases of the linear maps that the gate starts with; none where it starts with something else.
+        A layer with the same input makes them along with its own and passes the result as ``rows``."""
+        return [] if self.normalize or self.mlp.tower_src is not None else self.mlp.maps()
 
-    def _gates(self, edges: Edges, g: Any, chosen: Any, h: Any, ids: Tensor | None) -> Tensor:
+    def forward(self, g: Any, h: Tensor | tuple[Tensor, Tensor], rows: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        edges = edges_of(g)
+        return self._gates(edges, g, slice(None), h, shared_ids(g) if self.symmetric else edge_ids(g), rows)
+
+    def _gates(
+        self, edges: Edges, g: Any, chosen: Any, h: Any, ids: Tensor | None, rows: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
         """Of ``edges``: all of the graph's, or those ``chosen`` by number."""
         h_src, h_dst = pair_of(g, h)
         if self.normalize:
             shared = not isinstance(h, tuple)
             h_src = functional.layer_norm(h_src, h_src.shape[1:])
             h_dst = h_src[: len(h_dst)] if shared else functional.layer_norm(h_dst, h_dst.shape[1:])
-        p, q, w = self.mlp(h_src, h_dst, not isinstance(h, tuple))
+        p, q, w = self.mlp(h_src, h_dst, not isinstance(h, tuple), rows)
         bias = None
         if self.similarity is not None:
             bias = self.similarity * self._cosine(edges.index, h_src, h_dst)

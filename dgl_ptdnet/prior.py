@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -13,6 +12,7 @@ from torch.nn import functional
 
 from .graph import edges_of
 from .ops import EdgeIndex, aggregate, edge_dot
+from .threads import torch_threads
 
 CAP = 0.99  # no edge is surer than this, nor less sure than 1 - CAP
 _ROUNDS = 3
@@ -37,8 +37,8 @@ class Prior:
     Examples
     --------
     >>> import torch
-    >>> from dgl_ptdnet.prior import Prior
-    >>> Prior(torch.tensor([0.5, 0.99]), 0.25).logit
+    >>> import dgl_ptdnet as ptd
+    >>> ptd.Prior(torch.tensor([0.5, 0.99]), 0.25).logit
     tensor([0.0000, 4.5951])
     """
 
@@ -102,14 +102,14 @@ def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
     Examples
     --------
     >>> import dgl, torch
-    >>> from dgl_ptdnet.prior import density_prior
+    >>> import dgl_ptdnet as ptd
     >>> group = torch.arange(200) // 50                             # four groups of 50 nodes
     >>> x = torch.eye(4)[group] + 0.3 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
     >>> node, step = torch.arange(200).repeat(3), torch.arange(1, 4).repeat_interleave(200)
     >>> near = group[node] * 50 + (node + step) % 50                # 600 edges inside of them
     >>> far = (torch.arange(200) * 7 + 60) % 200                    # and 200 anywhere
     >>> g = dgl.graph((torch.cat([node, torch.arange(200)]), torch.cat([near, far])))
-    >>> prior = density_prior(g, x)
+    >>> prior = ptd.density_prior(g, x)
     >>> prior.real[:600].mean() > 0.9, prior.real[600:].mean() < 0.5
     (tensor(True), tensor(True))
     """
@@ -271,7 +271,7 @@ def _log_ratio(features: Tensor, edges: int, generator: torch.Generator) -> Tens
     scale = torch.where(deviation > 1e-6, 1 / deviation, 0.0)
     target = torch.cat([torch.full((len(part),), float(k == 0)) for k, part in enumerate(rows)])
     balance = torch.cat([torch.full((len(part),), 0.5 / len(part)) for part in rows])
-    with _one_thread():
+    with torch_threads(1):  # matrix products have other bits with another number; the fit is small
         model = _fit((chosen - mean) * scale, target, balance, generator)
         parts = [model((part - mean) * scale) for part in features.split(1 << 16)]
     return torch.cat(parts).clamp(-_EXTREME, _EXTREME)
@@ -298,14 +298,3 @@ def _fit(inputs: Tensor, target: Tensor, balance: Tensor, generator: torch.Gener
 
     optimizer.step(loss)
     return model
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Matrix products have other bits with another number of threads. The fit is small, so one is enough."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -14,6 +12,7 @@ from torch.nn import functional
 
 from .graph import edges_of
 from .ops import EdgeIndex
+from .threads import torch_threads
 
 _ops = torch.ops.dgl_ptdnet
 _METHODS = ("subspace", "power")
@@ -273,7 +272,7 @@ def _iterate(matrix: _Matrix, z: Tensor, block: _Block, k: int, tol: float, max_
         gram_y, gram_w = _gram(y), _gram(w)
         if not gram_w.trace().isfinite():
             raise ValueError("z must be finite: the products with the gated adjacency are not")
-        with _one_thread():
+        with torch_threads(1):  # LAPACK's eigenvectors of more than 40 rows depend on the number of threads
             halfway = torch.linalg.eigvalsh(gram_y[: block.known, : block.known])[-k:].clamp(min=0).sqrt().sum()
             earlier = (halfway - value).clamp(min=torch.finfo(torch.float64).tiny)
             whitener, size = _whitener(gram_y, max(noise**2, 1e-14))
@@ -320,17 +319,6 @@ def _whitener(gram: Tensor, cutoff: float) -> tuple[Tensor, int]:
     values, vectors = torch.linalg.eigh(gram * scale * scale[:, None])
     kept = values > cutoff
     return scale[:, None] * vectors * torch.where(kept, values, torch.inf).rsqrt(), int(kept.sum())
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """LAPACK's eigenvectors of more than 40 rows depend on the number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class _KyFan(torch.autograd.Function):

@@ -163,6 +163,34 @@ def test_a_folder_without_permission(graph, tmp_path, capsys):
     assert "may read and write" in said
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_is_closed_is_named(number, graph, tmp_path, capsys, monkeypatch):
+    def closed(prefix, dir):
+        raise OSError(number, os.strerror(number), str(dir))
+
+    monkeypatch.setattr("tempfile.mkstemp", closed)  # as any user, the administrator too
+    said = refused(capsys, "train", "--dataset", graph, "--method", "basic", "--out", tmp_path / "run", *QUICK)
+    assert f"{tmp_path / 'run'}: {os.strerror(number)}. Choose a place that you may" in said
+
+
+@pytest.mark.parametrize("content", [b"not a database" * 99, b""])
+def test_a_sweep_whose_study_is_broken_or_closed_is_named(content, graph, tmp_path, capsys):
+    path = tmp_path / "out" / "study.db"
+    path.parent.mkdir()
+    if content:
+        path.write_bytes(content)
+    else:
+        path.mkdir()
+    said = refused(capsys, "sweep", "--dataset", graph, "--method", "basic", "--out", path.parent, "--trials", "1")
+    assert "study.db cannot be read or written" in said
+    assert "delete it to begin anew" in said
+
+
+def test_a_device_that_is_not_there_is_named(graph, tmp_path, capsys):
+    said = refused(capsys, "train", "--dataset", graph, "--device", "cuda:77", "--out", tmp_path / "run", *QUICK)
+    assert "device 'cuda:77' cannot be used here" in said
+
+
 def test_a_full_disk_loses_nothing(graph, tmp_path, capsys, monkeypatch):
     command = ["train", "--dataset", graph, "--method", "ptdnet", *QUICK, "--out"]
     assert main([*command, str(tmp_path / "whole")]) == 0

@@ -54,9 +54,11 @@ def test_examples(name, tmp_path):
 
 
 def test_demo(tmp_path):
-    command = [sys.executable, str(ROOT / "examples" / "demo.py")]
+    command = [sys.executable, str(ROOT / "examples" / "demo.py"), "--seeds", "2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    plain, learned = map(float, re.findall(r"(\d\.\d+) with", done.stdout))
-    assert learned > plain + 0.05
-    assert (tmp_path / "out" / "demo.png").exists()
+    plain, _, plus = (re.findall(r"\d\.\d+", line) for line in done.stdout.splitlines() if line.startswith("GCN"))
+    assert float(plus[0]) > float(plain[0]) - 0.01
+    for good, bad in (plus[2:4], plus[4:6]):  # at training nodes, at test nodes
+        assert float(good) > float(bad) + 0.2
+    assert (tmp_path / "out" / "demo" / "gates.png").exists()

@@ -48,7 +48,7 @@ def several_graphs(multilabel=True):
 
 
 def settings(**given):
-    return resolve({"dataset": "synthetic", "seeds": 1, "epochs": 3, "hidden": 8, "heads": 2, **given})
+    return resolve({"dataset": "small", "seeds": 1, "epochs": 3, "hidden": 8, "heads": 2, **given})
 
 
 def trainer(data=None, seed=0, **given):
@@ -182,6 +182,36 @@ def test_a_run_that_was_ended_goes_on(tmp_path, monkeypatch):
     assert calls == total
     rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [(row["seed"], row["epoch"]) for row in rows] == [(s, e) for s in range(3) for e in range(4)]
+
+
+def test_tensorboard_gets_every_figure_where_it_is_installed(tmp_path, monkeypatch):
+    written = []
+
+    class Board:
+        def __init__(self, path, epoch):
+            written.append((path, epoch))
+
+        def add_scalar(self, name, value, epoch):
+            written.append((name, epoch, value))
+
+        def close(self):
+            written.append("closed")
+
+    monkeypatch.setattr("dgl_ptdnet.train.folder._tensorboard", Board)
+    result = train(settings(method="ptdnet", epochs=2), small(), out=tmp_path)
+    assert written[0] == (tmp_path / "tensorboard" / "seed-0", 0)
+    assert written[-1] == "closed"
+    history = result.seeds[0]["history"]
+    for name, value in (("val", history[1]["val"]), ("kept/1", history[1]["kept"][1])):
+        assert (name, 1, value) in written
+
+
+def test_the_caller_s_number_of_threads_stays(tmp_path, threads):
+    threads(2)
+    train(settings(method="ptdnet"), small(), out=tmp_path)
+    run = load_run(tmp_path, data=small())
+    run.evaluate("test"), run.denoised()
+    assert torch.get_num_threads() == 2
 
 
 def test_other_settings_are_refused(tmp_path):
@@ -330,6 +360,9 @@ def test_link_prediction_never_sees_held_out_edges():
         t.run_epoch()
         for gate in t.model.gates:
             assert len(gate.gates) == t.task.parts[0].graph.num_edges()
+        if method == "ptdnet-plus":
+            alone = ptd.density_prior(t.task.parts[0].graph, g.ndata["feat"])
+            assert same_bits(t.bias.priors[0].real, alone.real)
         positives = t.task.linked
         assert {(u, v) for u, v in zip(positives.src.tolist(), positives.dst.tolist()) if u < v} == seen
     assert {"test_ap", "val_ap"} <= train(settings(method="basic", task="link"), data).metrics.keys()

@@ -54,17 +54,8 @@ std::tuple<Tensor, Tensor> backward(AggregateBackwardTensors t, const SideTensor
   const int64_t tasks = count_row_tasks(a.out.edges);
   if (tasks == 0) return {t.grad_h.zero_(), t.grad_z};
   const AggregateKernels& k = kernels(a.dtype);
-  const int64_t element = t.h.element_size(), number = at::elementSize(acc_type(t.h));
-  // The maximum's `arg` would have to be gathered in parts too.
-  for_parts(t.grad, a.out.edges, a.heads, a.feats, a.arg != nullptr, [&](const Part& part, const Tensor& rows) {
-    Tile<AggregateBackward> tile = part.of(a, a.heads);
-    tile.grad = rows.const_data_ptr(), tile.grad_stride = rows.stride(0);
-    const int64_t first = (part.head * a.feats + part.column) * element;
-    move(tile.h, first), move(tile.grad_h, first);
-    move(tile.z, part.head * number), move(tile.grad_z, part.head * number);
-    const Tensor pieces = empty_pieces(k, tasks, part.heads, part.feats, t.h);
-    run(tile, tasks, k.backward, k.join_backward, pieces.mutable_data_ptr());
-  });
+  const Tensor pieces = empty_pieces(k, tasks, a.heads, a.feats, t.h);
+  run(a, tasks, k.backward, k.join_backward, pieces.mutable_data_ptr());
   return {t.grad_h, t.grad_z};
 }
 

@@ -47,10 +47,10 @@ struct Aggregate {
   }
 
   template <Mode mode>
-  static void backward_tasks(const Tile<AggregateBackward>& a, void* pieces, int64_t begin, int64_t end) {
+  static void backward_tasks(const AggregateBackward& a, void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     RowSums<V, Row, mode> add(l, a.out, a.grad, a.grad_stride);
-    ChunkNumbers<A> z(a.out, a.z, a.heads, a.z_stride, a.heads), dots(a.out, a.heads, a.z_stride, a.heads);
+    ChunkNumbers<A> z(a.out, a.z, a.heads, a.heads, a.heads), dots(a.out, a.heads, a.heads, a.heads);
     Buffer<A> sum(l.size), own(l.size);
     const Row* h = static_cast<const Row*>(a.h);
     Row* grad_h = static_cast<Row*>(a.grad_h);
@@ -62,21 +62,21 @@ struct Aggregate {
         if (a.grad_z && s.begin < s.end) l.unpack(h + s.row * a.h_stride, own.data);
         if (a.grad_z && s.row + 1 < a.out.rows) l.fetch(h + (s.row + 1) * a.h_stride);
         add(s.begin, s.end, s.whole() ? sum.data : static_cast<A*>(pieces) + s.piece(task) * l.size);
-        if (s.whole() && grad_h) l.pack(sum.data, nullptr, grad_h + s.row * a.row_width);
+        if (s.whole() && grad_h) l.pack(sum.data, nullptr, grad_h + s.row * a.heads * a.feats);
       });
-      if (a.grad_z) dots.scatter(past, a.grad_z, a.adds);
+      if (a.grad_z) dots.scatter(past, a.grad_z);
     });
   }
 
-  static void backward(const Tile<AggregateBackward>& a, void* pieces, int64_t begin, int64_t end) {
+  static void backward(const AggregateBackward& a, void* pieces, int64_t begin, int64_t end) {
     if (a.arg && a.grad_z) return backward_tasks<Mode::max_dot>(a, pieces, begin, end);
     if (a.arg) return backward_tasks<Mode::max>(a, pieces, begin, end);
     if (a.grad_z) return backward_tasks<Mode::sum_dot>(a, pieces, begin, end);
     backward_tasks<Mode::sum>(a, pieces, begin, end);
   }
 
-  static void join_backward(const Tile<AggregateBackward>& a, const void* pieces, int64_t begin, int64_t end) {
-    if (a.grad_h) join_rows(a.out, layout(a.heads, a.feats), pieces, a.grad_h, a.row_width, begin, end);
+  static void join_backward(const AggregateBackward& a, const void* pieces, int64_t begin, int64_t end) {
+    if (a.grad_h) join_rows(a.out, layout(a.heads, a.feats), pieces, a.grad_h, a.heads * a.feats, begin, end);
   }
 
   // ---- maximum -----------------------------------------------------------------------------------------------

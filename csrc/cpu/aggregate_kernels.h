@@ -11,8 +11,8 @@ struct AggregateKernels {
   int64_t (*piece_size)(int64_t heads, int64_t feats);  // numbers of acc; two pieces a task
   void (*forward)(const Tile<AggregateForward>&, void* pieces, int64_t begin, int64_t end);
   void (*join_forward)(const Tile<AggregateForward>&, const void* pieces, int64_t begin, int64_t end);
-  void (*backward)(const Tile<AggregateBackward>&, void* pieces, int64_t begin, int64_t end);
-  void (*join_backward)(const Tile<AggregateBackward>&, const void* pieces, int64_t begin, int64_t end);
+  void (*backward)(const AggregateBackward&, void* pieces, int64_t begin, int64_t end);
+  void (*join_backward)(const AggregateBackward&, const void* pieces, int64_t begin, int64_t end);
   // `arg_pieces` are as many int32 beside the pieces.
   void (*maximum)(const MaximumForward&, void* pieces, int32_t* arg_pieces, int64_t begin, int64_t end);
   void (*join_maximum)(const MaximumForward&, void* pieces, int32_t* arg_pieces, int64_t begin, int64_t end);

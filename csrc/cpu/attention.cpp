@@ -25,16 +25,6 @@ const AttentionKernels& kernels(Dtype dtype) {
   return portable::attention(dtype);
 }
 
-// The arguments of a part, whose heads are whole.
-template <class Args>
-Tile<Args> tile_of(const Args& a, const Part& part) {
-  Tile<Args> tile = part.of(a, a.z_heads);
-  const int64_t skipped = part.head * (a.dtype == Dtype::f64 ? 8 : 4);
-  for (const void** x : {&tile.el, &tile.er, &tile.scores}) move(*x, skipped);
-  if (a.z_heads > 1) tile.z_heads = part.heads, move(tile.z, skipped);
-  return tile;
-}
-
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention(const Tensor& in_ptr, const Tensor& in_src, const Tensor& in_edge,
                                                      const Tensor& out_ptr, const Tensor& out_dst,
                                                      const Tensor& out_edge, const Tensor& h, const OptionalTensor& el,
@@ -48,10 +38,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention(const Tensor& in_ptr, const
   if (tasks == 0) return {t.out.zero_(), t.max.zero_(), t.sum.zero_(), t.weights};
   const AttentionKernels& k = kernels(a.dtype);
   for_parts(t.h, a.in.edges, a.heads, a.feats, true, [&](const Part& part, const Tensor& rows) {
-    Tile<AttentionForward> tile = tile_of(a, part);
+    Tile<AttentionForward> tile = part.of(a, a.z_heads);
+    const int64_t skipped = part.head * t.max.element_size();
     tile.h = rows.const_data_ptr(), tile.h_stride = rows.stride(0);
     move(tile.result, part.head * a.feats * t.h.element_size());
-    for (void** x : {&tile.max, &tile.sum, &tile.weights}) move(*x, part.head * t.max.element_size());
+    for (const void** x : {&tile.el, &tile.er, &tile.scores}) move(*x, skipped);
+    for (void** x : {&tile.max, &tile.sum, &tile.weights}) move(*x, skipped);
+    if (a.z_heads > 1) tile.z_heads = part.heads, move(tile.z, skipped);
     const Tensor space = empty({tasks, 2, k.piece_size(part.heads, part.feats)}, t.max.options());
     void* pieces = space.mutable_data_ptr();
     at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.forward(tile, pieces, begin, end); });
@@ -92,20 +85,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> attention_backward(
     return {t.grad_h, t.grad_el, grad_er, t.grad_scores, t.grad_z};
   }
   const AttentionKernels& k = kernels(a.dtype);
-  for_parts(t.grad, a.out.edges, a.heads, a.feats, true, [&](const Part& part, const Tensor& rows) {
-    Tile<AttentionBackward> tile = tile_of(a, part);
-    const int64_t rows_skipped = part.head * a.feats * t.h.element_size(), skipped = part.head * t.max.element_size();
-    tile.grad = rows.const_data_ptr(), tile.grad_stride = rows.stride(0);
-    move(tile.h, rows_skipped), move(tile.result, rows_skipped), move(tile.grad_h, rows_skipped);
-    for (const void** x : {&tile.max, &tile.sum, &tile.grad_weights, &tile.shift}) move(*x, skipped);
-    for (void** x : {&tile.grad_el, &tile.grad_scores}) move(*x, skipped);
-    if (a.z_heads > 1) move(tile.grad_z, skipped);
-    const Tensor space = empty({tasks, 2, k.piece_size(part.heads, part.feats)}, t.max.options());
-    void* pieces = space.mutable_data_ptr();
-    at::parallel_for(0, a.in.rows, 256, [&](int64_t begin, int64_t end) { k.records(tile, begin, end); });
-    at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.backward(tile, pieces, begin, end); });
-    at::parallel_for(0, tasks, 64, [&](int64_t begin, int64_t end) { k.join_backward(tile, pieces, begin, end); });
-  });
+  const Tensor space = empty({tasks, 2, k.piece_size(a.heads, a.feats)}, t.max.options());
+  void* pieces = space.mutable_data_ptr();
+  at::parallel_for(0, a.in.rows, 256, [&](int64_t begin, int64_t end) { k.records(a, begin, end); });
+  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.backward(a, pieces, begin, end); });
+  at::parallel_for(0, tasks, 64, [&](int64_t begin, int64_t end) { k.join_backward(a, pieces, begin, end); });
   if (er) grad_er = segment_sum(in_ptr, in_edge, t.grad_scores);
   return {t.grad_h, t.grad_el, grad_er, scores ? t.grad_scores : empty({0, heads}, t.max.options()), t.grad_z};
 }

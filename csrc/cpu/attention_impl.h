@@ -48,8 +48,8 @@ struct Attention {
     Buffer<A> heads;
 
     template <class Args>
-    Gates(const EdgeSide& side, const Tile<Args>& a)
-        : z(side, a.z, a.z_heads, a.z_stride, a.heads), heads(a.z_heads * head_step) {}
+    Gates(const EdgeSide& side, const Args& a, int64_t stride)
+        : z(side, a.z, a.z_heads, stride, a.heads), heads(a.z_heads * head_step) {}
 
     PTD_INLINE const A* of(const Segment& s) const {
       if (z.heads == 1) return z.at(s.begin);
@@ -116,7 +116,7 @@ struct Attention {
     const Layout<V> l = layout(a.heads, a.feats);
     RowSums<V, Row, Mode::sum> add(l, a.in, a.h, a.h_stride);
     const int64_t size = l.size + 2 * a.heads;
-    Gates z(a.in, a);
+    Gates z(a.in, a, a.z_stride);
     Scores scores(a);
     Buffer<A> by_heads(a.heads * head_step), weights(row_task_edges * a.heads), total(size);
     add.x.weights = a.heads == 1 ? by_heads.data : weights.data;
@@ -162,7 +162,7 @@ struct Attention {
     });
   }
   static void edge_weights(const Tile<AttentionForward>& a, int64_t begin, int64_t end) {
-    Gates z(a.in, a);
+    Gates z(a.in, a, a.z_stride);
     Scores scores(a);
     ChunkNumbers<A> weights(a.in, a.heads, a.row_heads, a.heads);
     Buffer<A> by_heads(a.heads * head_step);
@@ -184,24 +184,24 @@ struct Attention {
         }
         by_edge(by_heads.data, n, a.heads, weights.at(s.begin));
       });
-      weights.scatter(past, a.weights, false);
+      weights.scatter(past, a.weights);
     });
   }
 
   // ---- backward ----------------------------------------------------------------------------------------------
 
-  static void records(const Tile<AttentionBackward>& a, int64_t begin, int64_t end) {
+  static void records(const AttentionBackward& a, int64_t begin, int64_t end) {
     const Row *result = static_cast<const Row*>(a.result), *grad = static_cast<const Row*>(a.grad);
     const A *er = static_cast<const A*>(a.er), *max = static_cast<const A*>(a.max), *sum = static_cast<const A*>(a.sum);
     const A* shift = static_cast<const A*>(a.shift);
     for (int64_t row = begin; row < end; ++row) {
       A* record = static_cast<A*>(a.records) + row * 4 * a.heads;
       for (int64_t h = 0; h < a.heads; ++h) {
-        const Row *x = result + row * a.row_width + h * a.feats, *g = grad + row * a.grad_stride + h * a.feats;
+        const Row *x = result + row * a.heads * a.feats + h * a.feats, *g = grad + row * a.grad_stride + h * a.feats;
         V dot = V::splat(0);
         for_vectors(a.feats,
                     [&](int64_t k, int count) { dot = V::load(x + k, count).fma(V::load(g + k, count), dot); });
-        const int64_t i = row * a.row_heads + h;
+        const int64_t i = row * a.heads + h;
         record[h] = er ? er[i] : A(0);
         record[a.heads + h] = max[i];
         record[2 * a.heads + h] = sum[i] == A(0) ? A(0) : A(1) / sum[i];
@@ -212,14 +212,14 @@ struct Attention {
 
   // The edges of a segment: what the sums need before they run, and what they leave. And those of a chunk.
   struct Edges {
-    const Tile<AttentionBackward>& a;
+    const AttentionBackward& a;
     Buffer<A> record;                   // of the destinations, [4, heads, head_step]
     Buffer<A> beta, weight, slope, dz;  // by head
     Buffer<A> weights, dots, extra;     // by edge, by edge, by head
     Gates z;
     ChunkNumbers<A> scores, grad_weights, grad_z, grad_scores;
 
-    explicit Edges(const Tile<AttentionBackward>& a_)
+    explicit Edges(const AttentionBackward& a_)
         : a(a_),
           record(4 * a.heads * head_step),
           beta(a.heads * head_step),
@@ -229,19 +229,19 @@ struct Attention {
           weights(a.heads * row_task_edges),
           dots(a.heads * row_task_edges),
           extra(a.heads * head_step),
-          z(a.out, a),
-          scores(a.out, a.scores, a.heads, a.row_heads, a.heads),
-          grad_weights(a.out, a.grad_weights, a.heads, a.row_heads, a.heads),
-          grad_z(a.out, a.z_heads, a.z_stride, a.heads),
-          grad_scores(a.out, a.heads, a.row_heads, a.heads) {}
+          z(a.out, a, a.z_heads),
+          scores(a.out, a.scores, a.heads, a.heads, a.heads),
+          grad_weights(a.out, a.grad_weights, a.heads, a.heads, a.heads),
+          grad_z(a.out, a.z_heads, a.z_heads, a.heads),
+          grad_scores(a.out, a.heads, a.heads, a.heads) {}
 
     void start(int64_t first, int64_t past) {
       for (ChunkNumbers<A>* x : {&z.z, &scores, &grad_weights, &grad_z, &grad_scores}) x->start(first, past);
     }
 
     void scatter(int64_t past) const {
-      grad_scores.scatter(past, a.grad_scores, false);
-      if (a.grad_z) grad_z.scatter(past, a.grad_z, a.adds);
+      grad_scores.scatter(past, a.grad_scores);
+      if (a.grad_z) grad_z.scatter(past, a.grad_z);
     }
 
     // beta, weight and slope.
@@ -256,7 +256,7 @@ struct Attention {
       if (!el) by_head(scores.at(s.begin), n, a.heads, record.data);
       for (int64_t h = 0; h < a.heads; ++h) {
         const int64_t first = h * head_step;
-        const V own = V::splat(el ? el[s.row * a.row_heads + h] : A(0)), one = V::splat(1), cap = V::splat(A(max_beta));
+        const V own = V::splat(el ? el[s.row * a.heads + h] : A(0)), one = V::splat(1), cap = V::splat(A(max_beta));
         const V negative_slope = V::splat(el ? static_cast<A>(a.negative_slope) : A(1));
         const A* x = record.data + first;
         for_vectors(n, [&](int64_t i, int count) {
@@ -300,7 +300,7 @@ struct Attention {
     }
   };
 
-  static void backward(const Tile<AttentionBackward>& a, void* pieces, int64_t begin, int64_t end) {
+  static void backward(const AttentionBackward& a, void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     RowSums<V, Row, Mode::sum_dot> add(l, a.out, a.grad, a.grad_stride);
     const int64_t size = l.size + 2 * a.heads;
@@ -324,12 +324,12 @@ struct Attention {
     });
   }
 
-  static void store_grads(const Tile<AttentionBackward>& a, const Layout<V>& l, int64_t row, const A* total) {
-    if (a.grad_h) l.pack(total, nullptr, static_cast<Row*>(a.grad_h) + row * a.row_width);
-    if (a.grad_el) std::memcpy(static_cast<A*>(a.grad_el) + row * a.row_heads, total + l.size, a.heads * sizeof(A));
+  static void store_grads(const AttentionBackward& a, const Layout<V>& l, int64_t row, const A* total) {
+    if (a.grad_h) l.pack(total, nullptr, static_cast<Row*>(a.grad_h) + row * a.heads * a.feats);
+    if (a.grad_el) std::memcpy(static_cast<A*>(a.grad_el) + row * a.heads, total + l.size, a.heads * sizeof(A));
   }
 
-  static void join_backward(const Tile<AttentionBackward>& a, const void* pieces, int64_t begin, int64_t end) {
+  static void join_backward(const AttentionBackward& a, const void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     const int64_t size = l.size + 2 * a.heads;
     Buffer<A> total(size);
@@ -372,7 +372,7 @@ struct Attention {
           }
         }
       });
-      scores.scatter(past, a.scores, false);
+      scores.scatter(past, a.scores);
     });
   }
 

@@ -23,9 +23,9 @@ struct AttentionKernels {
   void (*forward)(const Tile<AttentionForward>&, void* pieces, int64_t begin, int64_t end);
   void (*join_forward)(const Tile<AttentionForward>&, const void* pieces, int64_t begin, int64_t end);
   void (*weights)(const Tile<AttentionForward>&, int64_t begin, int64_t end);
-  void (*records)(const Tile<AttentionBackward>&, int64_t begin, int64_t end);  // destinations [begin, end)
-  void (*backward)(const Tile<AttentionBackward>&, void* pieces, int64_t begin, int64_t end);
-  void (*join_backward)(const Tile<AttentionBackward>&, const void* pieces, int64_t begin, int64_t end);
+  void (*records)(const AttentionBackward&, int64_t begin, int64_t end);  // destinations [begin, end)
+  void (*backward)(const AttentionBackward&, void* pieces, int64_t begin, int64_t end);
+  void (*join_backward)(const AttentionBackward&, const void* pieces, int64_t begin, int64_t end);
   void (*scores)(const EdgeScoresForward&, int64_t begin, int64_t end);
   // grad_w [heads * feats] is added to.
   void (*scores_backward)(const EdgeScoresBackward&, const ScoreSide&, void* pieces, double* grad_w, int64_t begin,

@@ -86,8 +86,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> edge_gate_backward(
     return t.outputs();
   }
   const EdgeGateKernels& k = kernels(a);
-  const Tensor grad_logit = empty({a.index.edges}, t.grad_w.options());
-  a.grad_logit = grad_logit.mutable_data_ptr();
+  const Tensor records =
+      empty({a.index.edges, record_bytes(h, t.grad_w.element_size())}, t.grad_w.options().dtype(at::kByte));
+  a.records = records.mutable_data_ptr();
   Tensor by_edge = bias ? t.grad_bias : empty({a.index.edges}, t.grad_w.options());
   const std::vector<double> center = column_centers(t.p);
   std::vector<double> pieces(2 * tasks * h), task_w(tasks * h), task_c(tasks), total_w(h);

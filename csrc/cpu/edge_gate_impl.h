@@ -267,17 +267,40 @@ double logit_gradients(const EdgeGateBackward& a, typename V::Acc* by_edge, int6
   return total;
 }
 
+// dL/dlogit and mask of each position.
+template <class A>
+struct Records {
+  char* grads;
+  const char* masks;
+  int64_t grad_step, mask_step;
+
+  explicit Records(const EdgeGateBackward& a)
+      : grads(static_cast<char*>(a.records)),
+        masks(has_mask(a.hidden) ? grads + sizeof(A) : reinterpret_cast<const char*>(a.mask)),
+        grad_step(record_bytes(a.hidden, sizeof(A))),
+        mask_step(has_mask(a.hidden) ? grad_step : mask_bytes(a.hidden)) {}
+
+  PTD_INLINE A& grad(int64_t position) const { return *reinterpret_cast<A*>(grads + position * grad_step); }
+  PTD_INLINE const uint8_t* mask(int64_t position) const {
+    return reinterpret_cast<const uint8_t*>(masks + position * mask_step);
+  }
+};
+
 // The same by position, for the sums over rows; with hidden = 1 times the activation's slope, which nobody kept.
 template <class V, class Row>
 void order_gradients(const EdgeGateBackward& a, const typename V::Acc* by_edge, int64_t begin, int64_t end) {
   using A = typename V::Acc;
   const Row *p = static_cast<const Row*>(a.p), *q = static_cast<const Row*>(a.q);
-  A* ordered = static_cast<A*>(a.grad_logit);
-  for (int64_t i = begin; i < end; ++i) ordered[i] = by_edge[a.index.in_edge[i]];
+  const Records<A> records(a);
+  for (int64_t i = begin; i < end; ++i) records.grad(i) = by_edge[a.index.in_edge[i]];
+  const int64_t bytes = mask_bytes(a.hidden);
+  if (has_mask(a.hidden))
+    for (int64_t i = begin; i < end; ++i)
+      std::memcpy(static_cast<char*>(a.records) + i * records.grad_step + sizeof(A), a.mask + i * bytes, bytes);
   if (a.hidden > 1) return;
   for (int64_t i = begin; i < end; ++i) {
     const A x = static_cast<A>(p[a.index.in_src[i] * a.p_stride]) + static_cast<A>(q[a.index.in_dst[i] * a.q_stride]);
-    ordered[i] *= x > A(0) ? A(1) : static_cast<A>(a.negative_slope);
+    records.grad(i) *= x > A(0) ? A(1) : static_cast<A>(a.negative_slope);
   }
 }
 
@@ -287,7 +310,7 @@ void add_masked(const EdgeGateBackward& a, const int32_t* order, int64_t begin, 
                 typename V::Acc* sum) {
   using A = typename V::Acc;
   const int64_t bytes = mask_bytes(a.hidden), edges = a.index.edges;
-  const A* grads = static_cast<const A*>(a.grad_logit);
+  const Records<A> records(a);
   const A negative_slope = static_cast<A>(a.negative_slope);
   V acc[count];
   for (int k = 0; k < count; ++k) acc[k] = V::splat(0);
@@ -295,11 +318,12 @@ void add_masked(const EdgeGateBackward& a, const int32_t* order, int64_t begin, 
     const int64_t position = order ? order[i] : i;
     if (order) {
       const int64_t later = order[i + 24 < edges ? i + 24 : i];
-      prefetch(a.mask + later * bytes);
-      prefetch(grads + later);
+      prefetch(&records.grad(later));
+      if (!has_mask(a.hidden)) prefetch(records.mask(later));
     }
-    const uint8_t* mask = a.mask + position * bytes + byte;
-    const V g = V::splat(grads[position]), below = V::splat(grads[position] * negative_slope);
+    const uint8_t* mask = records.mask(position) + byte;
+    const A grad = records.grad(position);
+    const V g = V::splat(grad), below = V::splat(grad * negative_slope);
     for (int k = 0; k < count; ++k) {
       // The last vector of a row may have half its bytes.
       const bool half = V::width == 16 && k == count - 1 && byte + 2 * k + 1 >= bytes;
@@ -321,9 +345,9 @@ void sum_slots(const EdgeGateBackward& a, const int32_t* order, int64_t begin, i
                                  add_masked<V, leaky, 4>, add_masked<V, leaky, 5>, add_masked<V, leaky, 6>,
                                  add_masked<V, leaky, 7>, add_masked<V, leaky, 8>};
   if (a.hidden == 1) {
-    const A* grads = static_cast<const A*>(a.grad_logit);
+    const Records<A> records(a);
     sum[0] = 0;
-    for (int64_t i = begin; i < end; ++i) sum[0] += grads[order ? order[i] : i];
+    for (int64_t i = begin; i < end; ++i) sum[0] += records.grad(order ? order[i] : i);
     return;
   }
   constexpr int64_t stretch_edges = 32, most = 8 * V::width;

@@ -17,7 +17,7 @@ struct Part {
   // Of the arguments for all; their pointers are for the caller to move.
   template <class Args>
   Tile<Args> of(const Args& all, int64_t z_heads) const {
-    Tile<Args> tile{all, all.heads, all.heads * all.feats, z_heads, column > 0 || (z_heads == 1 && head > 0)};
+    Tile<Args> tile{all, all.heads, all.heads * all.feats, z_heads};
     tile.heads = heads, tile.feats = feats;
     return tile;
   }

@@ -317,13 +317,13 @@ struct ChunkNumbers {
                  : gather_as<0>(past);
   }
 
-  // Gives them back to `to`, in the caller's order; or adds them.
-  void scatter(int64_t past, void* to, bool adds) const {
+  // Gives them back to `to`, in the caller's order.
+  void scatter(int64_t past, void* to) const {
     A* out = static_cast<A*>(to);
-    heads == 1   ? scatter_as<1>(past, out, adds)
-    : heads == 2 ? scatter_as<2>(past, out, adds)
-    : heads == 4 ? scatter_as<4>(past, out, adds)
-                 : scatter_as<0>(past, out, adds);
+    heads == 1   ? scatter_as<1>(past, out)
+    : heads == 2 ? scatter_as<2>(past, out)
+    : heads == 4 ? scatter_as<4>(past, out)
+                 : scatter_as<0>(past, out);
   }
 
  private:
@@ -343,13 +343,13 @@ struct ChunkNumbers {
   }
 
   template <int fixed>
-  void scatter_as(int64_t past, A* out, bool adds) const {
+  void scatter_as(int64_t past, A* out) const {
     const int64_t n = fixed ? fixed : heads;
     const A* in = data.data;
     for (int64_t i = first; i < past; ++i, in += n) {
       __builtin_prefetch(out + later(i, past) * stride, 1, 3);
       A* to = out + side.edge[i] * stride;
-      for (int64_t h = 0; h < n; ++h) to[h] = adds ? to[h] + in[h] : in[h];
+      for (int64_t h = 0; h < n; ++h) to[h] = in[h];
     }
   }
 };

@@ -10,7 +10,6 @@ namespace dgl_ptdnet {
 template <class Args>
 struct Tile : Args {
   int64_t row_heads, row_width, z_stride;  // from row to row of those: of numbers by head, of results, of gates
-  bool adds;                               // to the gates' gradients, which an earlier part left
 };
 
 }  // namespace dgl_ptdnet

@@ -5,6 +5,7 @@ from .aggregate import aggregate, degrees, edge_dot, maximum, normalize
 from .attention import attention, attention_v2, edge_scores
 from .edge_gate import edge_gate
 from .index import EdgeIndex
+from .linear import linear_maps
 
 __all__ = [
     "EdgeIndex",
@@ -16,6 +17,7 @@ __all__ = [
     "edge_dot",
     "edge_gate",
     "edge_scores",
+    "linear_maps",
     "maximum",
     "normalize",
     "release_memory",

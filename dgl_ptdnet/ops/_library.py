@@ -127,3 +127,15 @@ def register_autocast(name: str) -> Callable:
         return cast
 
     return register
+
+
+def as_autocast(*tensors: Any) -> list[Any]:
+    """What torch's own products would be given: under autocast its dtype. None stays None."""
+    device = tensors[0].device.type
+    if hasattr(torch, "get_autocast_dtype"):
+        enabled, low = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    elif device == "cpu":  # torch 2.2 and 2.3
+        enabled, low = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
+    else:
+        enabled, low = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
+    return [t if t is None or not enabled or t.dtype == torch.float64 else t.to(low) for t in tensors]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from typing import Any
 
@@ -14,10 +15,13 @@ from ..gate import set_temperature, temperature
 from ..graph import edges_of
 from ..pruning import keep_edges
 from ..rank import LowRank
+from ..threads import torch_threads
 from .models import build
-from .plus import EdgeBias
+from .plus import EdgeBias, SelfTraining
 from .settings import LEARNED, Settings
 from .tasks import Scores
+
+_ONE_THREAD = 200_000  # edges up to which more threads cost more than they give
 
 
 class Trainer:
@@ -38,9 +42,12 @@ class Trainer:
 
     def __init__(self, task: Any, settings: Settings, seed: int) -> None:
         self.task, self.settings, self.seed = task, settings, seed
+        small = max(part.source.num_edges() for part in task.parts) < _ONE_THREAD
+        self.threads = settings.threads or (1 if small else os.cpu_count() or 1)
         self._seed(0)
         self.model = build(settings, task.in_feats, task.out_feats).to(settings.device)
         self.bias = EdgeBias(task, settings, seed).to(settings.device) if settings.method == "ptdnet-plus" else None
+        self.teacher = SelfTraining(task, settings).to(settings.device) if settings.control == "self-training" else None
         self.ranks = nn.ModuleList()  # a low-rank term for each graph and layer: each goes on where it was
         if settings.rank and settings.method in LEARNED:
             self.ranks.extend(LowRank(settings.rank_k) for _ in range(len(task.parts) * settings.layers))
@@ -87,6 +94,10 @@ class Trainer:
 
     def run_epoch(self) -> dict[str, Any]:
         """Trains for an epoch, evaluates, remembers the best, and returns what the log says of it."""
+        with torch_threads(self.threads):
+            return self._run_epoch()
+
+    def _run_epoch(self) -> dict[str, Any]:
         s, begin, epoch = self.settings, time.perf_counter(), self.epoch
         self._seed(epoch + 1)
         tau = temperature(epoch, start=s.tau, decay=s.tau_decay, least=s.tau_least)
@@ -94,18 +105,16 @@ class Trainer:
         self.optimizer.param_groups[1]["lr"] = s.gate_lr * min(1.0, (epoch + 1) / max(1, s.gate_warm_up))
         if self.bias is not None:
             self.bias.begin(epoch)
-        self.model.train()
         counts, losses = torch.zeros(3, dtype=torch.int64, device=s.device), []
         for step in self.task.steps():
-            self.optimizer.zero_grad()
-            loss, counted = self._loss(step)
-            loss.backward()
-            self.optimizer.step()
-            losses.append(loss.detach())
+            loss, counted = self.train_step(step)
+            losses.append(loss)
             counts += counted
         scores = self.evaluate("val")
         if self.bias is not None:
             self.bias.observe(scores.outputs)
+        if self.teacher is not None:
+            self.teacher.observe(scores.outputs[0].float().softmax(1))
         row = {
             "epoch": epoch,
             "loss": float(torch.stack(losses).mean()),
@@ -125,12 +134,23 @@ class Trainer:
         self.history.append(row)
         return row
 
+    def train_step(self, step: Any) -> tuple[Tensor, Tensor]:
+        """Trains on one of the task's steps; returns the loss, and counts for the task's score."""
+        self.model.train()
+        self.optimizer.zero_grad()
+        loss, counts = self._loss(step)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach(), counts
+
     def _loss(self, step: Any) -> tuple[Tensor, Tensor]:
         s = self.settings
         with torch.autocast(torch.device(s.device).type, torch.bfloat16, enabled=s.amp):
             draws = [self.model(step.graph, step.x) for _ in range(s.samples)]
         out = draws[0] if s.samples == 1 else torch.stack(draws).mean(0)
         loss, counts = self.task.loss(out, step.target)
+        if self.teacher is not None:
+            loss = self.teacher.loss_of(out, self.epoch)
         if s.samples > 1:
             loss = loss + s.consistency * sum((draw - out).square().sum(1).mean() for draw in draws)
         if s.method in LEARNED:
@@ -155,7 +175,8 @@ class Trainer:
     def evaluate(self, split: str) -> Scores:
         """The network as it is, on ``"val"`` or ``"test"``."""
         self.model.eval()
-        with torch.autocast(torch.device(self.settings.device).type, torch.bfloat16, enabled=self.settings.amp):
+        amp = torch.autocast(torch.device(self.settings.device).type, torch.bfloat16, enabled=self.settings.amp)
+        with torch_threads(self.threads), amp:
             return self.task.evaluate(self.model, split)
 
     def _gate_figures(self, scores: Any) -> dict[str, list[float]]:
@@ -175,6 +196,10 @@ class Trainer:
 
     def finish(self) -> dict[str, Any]:
         """The figures of the best state, to which the network is brought."""
+        with torch_threads(self.threads):
+            return self._finish()
+
+    def _finish(self) -> dict[str, Any]:
         self.restore(self.best)
         val, test = self.evaluate("val"), self.evaluate("test")
         result = {
@@ -221,7 +246,8 @@ class Trainer:
         self.model.eval()
         graphs = []
         for part in self.task.parts:
-            self.model(part.graph, part.x)
+            with torch_threads(self.threads):
+                self.model(part.graph, part.x)
             src, dst = part.source.edges()
             z = torch.ones(len(src), self.settings.layers)
             proper = src != dst  # they come first in the network's graph, in the same order
@@ -246,16 +272,17 @@ class Trainer:
         in_degrees = {name: index.dst[mask].long().bincount(minlength=g.num_nodes()) for name, mask in kept.items()}
         return {name: degree.bincount().tolist() for name, degree in in_degrees.items()}
 
+    def _parts(self) -> dict[str, Any]:
+        parts = {"model": self.model, "ranks": self.ranks, "bias": self.bias, "teacher": self.teacher}
+        return {name: part for name, part in {**parts, "optimizer": self.optimizer}.items() if part is not None}
+
     def state_dict(self) -> dict[str, Any]:
-        modules = {"model": self.model, "ranks": self.ranks, "bias": self.bias, "optimizer": self.optimizer}
-        states = {name: module.state_dict() for name, module in modules.items() if module is not None}
+        states = {name: module.state_dict() for name, module in self._parts().items()}
         return {**states, "history": self.history, "best": self.best}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        modules = {"model": self.model, "ranks": self.ranks, "bias": self.bias, "optimizer": self.optimizer}
-        for name, module in modules.items():
-            if module is not None:
-                module.load_state_dict(state[name])
+        for name, module in self._parts().items():
+            module.load_state_dict(state[name])
         self.history, self.best = state["history"], state["best"]
 
 

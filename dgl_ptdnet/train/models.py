@@ -11,7 +11,8 @@ from torch.nn import functional
 from .._dgl import dgl
 from ..baselines import DropEdge, NeuralSparse
 from ..conv import Denoised
-from ..gate import EdgeGate
+from ..gate import EdgeGate, Gate
+from ..graph import edges_of, pair_of
 from .features import dropout
 from .settings import Settings
 
@@ -37,6 +38,8 @@ class GNN(nn.Module):
         Of every layer's input, and of attention weights.
     residual : bool
         Add a linear map of each layer's input to its output.
+    node_mlp : int
+        Hidden units of an MLP of each layer's input that is added to its output. 0: there is none.
     floor : float
         That of :class:`dgl_ptdnet.Denoised`.
 
@@ -69,11 +72,12 @@ class GNN(nn.Module):
         out_heads: int = 1,
         dropout: float = 0.5,
         residual: bool = False,
+        node_mlp: int = 0,
         floor: float = 0.0,
     ) -> None:
         super().__init__()
         self.backbone, self.dropout, self.residual = backbone, dropout, residual
-        self.layers, self.skips = nn.ModuleList(), nn.ModuleList()
+        self.layers, self.skips, self.mlps = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         size = in_feats
         for number in range(layers):
             last = number == layers - 1
@@ -85,6 +89,9 @@ class GNN(nn.Module):
                 self.layers.append(Denoised(conv, make_gate(size), floor=floor))
             side_by_side = width * num_heads if backbone == "gat" and not last else width
             self.skips.append(nn.Linear(size, side_by_side, bias=False) if residual else nn.Identity())
+            if node_mlp:
+                mlp = nn.Sequential(nn.Linear(size, node_mlp), nn.ReLU(), nn.Linear(node_mlp, side_by_side))
+                self.mlps.append(mlp)
             size = side_by_side
 
     @property
@@ -102,6 +109,8 @@ class GNN(nn.Module):
                 out = out.mean(1) if last else out.flatten(1)
             if self.residual:
                 out = out + skip(x)[: len(out)]
+            if self.mlps:
+                out = out + self.mlps[number](x)[: len(out)]
             x = out if last else functional.elu(out) if self.backbone == "gat" else functional.relu(out)
         return x
 
@@ -144,11 +153,19 @@ class PriorGate(EdgeGate):
 class NoMLP(nn.Module):
     """In the place of a gate's MLP: the ends of an edge add nothing."""
 
-    activation = "identity"
+    activation, in_feats = "identity", ()
 
-    def forward(self, h_src: Tensor, h_dst: Tensor, shared: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, h_src: Tensor, h_dst: Tensor, shared: bool, rows: None = None) -> tuple[Tensor, Tensor, Tensor]:
         p = h_src.new_zeros(len(h_src), 1, dtype=torch.float32)
         return p, p[: len(h_dst)] if shared else p.new_zeros(len(h_dst), 1), p.new_ones(1)
+
+
+class Shut(Gate):
+    """Drops every edge."""
+
+    def forward(self, g: Any, h: Any) -> Tensor:
+        edges = edges_of(g)
+        return self.keep(edges, pair_of(g, h)[0].new_zeros(edges.index.num_edges, dtype=torch.float32))
 
 
 def build(settings: Settings, in_feats: int, out_feats: int) -> GNN:
@@ -172,7 +189,7 @@ def build(settings: Settings, in_feats: int, out_feats: int) -> GNN:
             return EdgeGate(size, s.gate_hidden, **shared)
         return DropEdge(0.0)
 
-    return GNN(
+    model = GNN(
         "mlp" if s.method == "mlp" else s.backbone,
         *(in_feats, s.hidden, out_feats, make_gate),
         layers=s.layers,
@@ -180,5 +197,9 @@ def build(settings: Settings, in_feats: int, out_feats: int) -> GNN:
         out_heads=s.out_heads,
         dropout=s.dropout,
         residual=s.residual,
+        node_mlp=2 * max(1, s.gate_hidden) if "node-mlp" in s.control else 0,  # a gate maps both ends of an edge
         floor=1.0 if s.method == "ptdnet-plus" and s.backbone == "sage" else 0.0,
     )
+    if "shut" in s.control:
+        model.layers[-1].gate = Shut()
+    return model

@@ -1,4 +1,4 @@
-"""What ptdnet-plus adds: a bias for every edge, from the density prior and from agreement."""
+"""What ptdnet-plus adds: a bias for every edge, from the density prior and from agreement; and a control for it."""
 
 from __future__ import annotations
 
@@ -56,3 +56,24 @@ def _prior(g: Any, wanted: bool, seed: int) -> Prior:
     if wanted:
         return density_prior(g, g.ndata["feat"], seed=seed)
     return Prior(torch.full((g.num_edges(),), CAP, device=g.device), 0.0)
+
+
+class SelfTraining(Agreement):
+    """Teaches a network the targets that :class:`Agreement` teaches its encoder: first the training labels, then the
+    network's own averaged answers."""
+
+    def __init__(self, task: Any, settings: Settings) -> None:
+        if task.multilabel or settings.task != "node" or settings.batch_size or len(task.parts) > 1:
+            raise ValueError("control = self-training is for one label a node and one whole graph a step")
+        nodes = task.parts[0].graph.ndata
+        super().__init__(torch.ones(len(nodes["label"]), 1), nodes["label"], nodes["train_mask"], task.out_feats)
+        self.hidden, self.out = nn.Identity(), nn.Identity()  # type: ignore[assignment]
+        self.answers = torch.empty(0)
+
+    def logits(self, drop: bool = False) -> Tensor:
+        return self.answers
+
+    def loss_of(self, answers: Tensor, epoch: int) -> Tensor:
+        """The loss of a network's answers for all nodes, :math:`(N, C)`."""
+        self.answers = answers
+        return self.loss(epoch)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-import torch
 from tqdm import tqdm
 
 from .._dgl import dgl
@@ -21,8 +18,6 @@ from .loop import Trainer
 from .plots import draw
 from .settings import Settings, read_settings
 from .tasks import make_task
-
-_ONE_THREAD = 200_000  # edges up to which more threads cost more than they give
 
 
 @dataclass
@@ -104,17 +99,14 @@ def train(
     finished = folder.finished if folder else []
     if folder and folder.metrics:
         return Result(settings, folder.metrics, finished)
-    with _threads_as_before():
-        for seed in range(settings.first_seed + len(finished), settings.first_seed + settings.seeds):
-            dataset = make_data(settings, seed, data, data_dir)
-            _set_threads(settings, dataset)
-            trainer = Trainer(make_task(dataset, settings, seed), settings, seed)
-            _run(trainer, folder, progress)
-            finished.append(trainer.finish())
-            if folder:
-                folder.end_seed()
-            result = finished[-1]["result"]
-            say(f"seed {seed}: validation {result['val']:.4f}, test {result['test']:.4f}, epoch {result['best_epoch']}")
+    for seed in range(settings.first_seed + len(finished), settings.first_seed + settings.seeds):
+        trainer = Trainer(make_task(make_data(settings, seed, data, data_dir), settings, seed), settings, seed)
+        _run(trainer, folder, progress)
+        finished.append(trainer.finish())
+        if folder:
+            folder.end_seed()
+        result = finished[-1]["result"]
+        say(f"seed {seed}: validation {result['val']:.4f}, test {result['test']:.4f}, epoch {result['best_epoch']}")
     metrics = _metrics(settings, [seed["result"] for seed in finished])
     if folder:
         draw(folder.path, metrics["metric"], finished)
@@ -132,20 +124,6 @@ def make_data(settings: Settings, seed: int, data: Any = None, data_dir: Any = N
         return data
     noisy = [add_noise_edges(g, settings.noise_edges, seed=seed, kind=settings.noise_kind) for g in data.graphs]
     return Dataset(data.name, noisy, data.num_classes, data.multilabel)
-
-
-@contextmanager
-def _threads_as_before() -> Iterator[None]:
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _set_threads(settings: Settings, data: Dataset) -> None:
-    small = max(g.num_edges() for g in data.graphs) < _ONE_THREAD
-    torch.set_num_threads(settings.threads or (1 if small else os.cpu_count() or 1))
 
 
 def _run(trainer: Trainer, folder: RunFolder | None, progress: bool | None) -> None:
@@ -219,8 +197,6 @@ def load_run(
             f"{folder} has no model of seed {seed} (there is: {', '.join(there) or 'none'}). Train it first"
         )
     best = read_state(model, "Train it again into another folder")
-    dataset = make_data(settings, seed, data, data_dir)
-    _set_threads(settings, dataset)
-    trainer = Trainer(make_task(dataset, settings, seed), settings, seed)
+    trainer = Trainer(make_task(make_data(settings, seed, data, data_dir), settings, seed), settings, seed)
     trainer.restore(best)
     return trainer

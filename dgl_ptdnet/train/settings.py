@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import os
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from ..data.noise import KINDS
 BACKBONES = ("gcn", "sage", "gat", "gin")
 METHODS = ("basic", "mlp", "dropedge", "neuralsparse", "ptdnet-wl", "ptdnet", "ptdnet-plus")
 LEARNED = ("ptdnet-wl", "ptdnet", "ptdnet-plus")
+CONTROLS = ("none", "node-mlp", "shut", "shut-node-mlp", "self-training")
 TASKS = ("node", "link")
 DEFAULTS = Path(__file__).parents[1] / "defaults"
 
@@ -68,6 +70,12 @@ class Settings:
     threads: int = _setting(0, "threads; 0: one for graphs below 200,000 edges, else all", least=0)
     device: str = _setting("cpu", "where to train: cpu, cuda, cuda:1")
 
+    control: str = _setting(
+        "none",
+        "basic: what gates are compared with, none of their own: an MLP on nodes beside each layer, of a gate's size; "
+        "the last layer's edges shut; both; learning from the network's own answers",
+        choices=CONTROLS,
+    )
     dropedge: float = _setting(0.2, "dropedge: share of the edges that is dropped", least=0)
     neuralsparse: int = _setting(10, "neuralsparse: edges that a node keeps", least=1)
 
@@ -95,6 +103,8 @@ class Settings:
             object.__setattr__(self, setting.name, value)
         if self.fanouts and len(self.fanouts) != self.layers:
             raise ValueError(f"fanouts must have a number for each of the {self.layers} layers; got {self.fanouts}")
+        if self.control != "none" and self.method != "basic":
+            raise ValueError(f"control is for the method basic; got {self.control} with {self.method}")
         if self.dropout >= 1 or self.dropedge >= 1:
             raise ValueError(f"dropout and dropedge must be less than 1; got {self.dropout} and {self.dropedge}")
 
@@ -181,14 +191,19 @@ def defaults(given: Mapping[str, Any], folder: Path = DEFAULTS) -> dict[str, Any
     """What the files of a folder say for the data set, task, backbone and method of ``given``.
 
     ``common.toml``, then ``DATASET.toml``, then ``DATASET+NOISE.toml``, where later files count more; each as
-    :func:`merged` reads it.
+    :func:`merged` reads it. Of noise the nearest number counts that has a file, where ``DATASET.toml`` is that of 0.
+    Link prediction has files of its own, ``DATASET-link.toml``.
     """
     key = {name: given.get(name, setting.default) for name, setting in _FIELDS.items()}
-    name, values = str(key["dataset"]).lower(), {}
-    for file in ("common", name, f"{name}+{key['noise_edges']}"):
-        path = folder / f"{file}.toml"
-        if "/" not in file and path.is_file():
-            values.update(merged(read_toml(path), key, str(path)))
+    name = str(key["dataset"]).lower() + ("" if key["task"] == "node" else f"-{key['task']}")
+    files = {path.stem: path for path in folder.glob("*.toml")}
+    noisy = [file.rpartition("+") for file in files]
+    levels = [0, *(int(level) for start, _, level in noisy if start == name and level.isdigit())]
+    nearest = min(levels, key=lambda level: (abs(level - key["noise_edges"]), -level))
+    values: dict[str, Any] = {}
+    for file in ("common", name, f"{name}+{nearest}"):
+        if file in files:
+            values.update(merged(read_toml(files[file]), key, str(files[file])))
     return values
 
 
@@ -210,7 +225,7 @@ def resolve(given: Mapping[str, Any] | None = None, /, **more: Any) -> Settings:
     Examples
     --------
     >>> from dgl_ptdnet.train import resolve
-    >>> settings = resolve(dataset="cora", backbone="gat", method="basic")
+    >>> settings = resolve(dataset="mine", backbone="gat", method="basic")
     >>> settings.heads, settings.dropout
     (8, 0.6)
     """
@@ -220,10 +235,13 @@ def resolve(given: Mapping[str, Any] | None = None, /, **more: Any) -> Settings:
 
 
 def update_defaults(path: Path, method: str, backbone: str, values: Mapping[str, Any]) -> None:
-    """Puts values into the table ``[METHOD.BACKBONE]`` of a defaults file, which is written anew."""
+    """Puts values into the table ``[METHOD.BACKBONE]`` of a defaults file, which is written anew. Comments at its top
+    stay."""
     _check_names(values, str(path))
     tables = read_toml(path) if path.exists() else {}
     tables.setdefault(method, {})[backbone] = dict(values)
+    before = path.read_text(encoding="utf-8").splitlines(True) if path.exists() else []
+    top = list(itertools.takewhile(lambda line: line.startswith("#"), before))
     lines: list[str] = []
 
     def write(prefix: tuple[str, ...], table: Mapping[str, Any]) -> None:
@@ -236,4 +254,4 @@ def update_defaults(path: Path, method: str, backbone: str, values: Mapping[str,
                 write((*prefix, k), v)
 
     write((), tables)
-    path.write_text("".join(lines).lstrip("\n"), encoding="utf-8")
+    path.write_text("".join([*top, *lines]).lstrip("\n"), encoding="utf-8")

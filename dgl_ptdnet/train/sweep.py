@@ -63,9 +63,32 @@ def sweep(
         import optuna
     except ImportError as error:
         raise ImportError("a sweep needs Optuna: pip install optuna") from error
+    from sqlalchemy.exc import SQLAlchemyError
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder, chosen = Path(out), search_space(settings, space)
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return _search(settings, folder, chosen, trials, data, data_dir, say)
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise OSError(
+            f"{folder / 'study.db'} cannot be read or written ({reason}). Where the disk is full or the folder closed, "
+            "change that and run the same command again; where the file is broken, delete it to begin anew"
+        ) from error
+
+
+def _search(
+    settings: Settings,
+    folder: Path,
+    chosen: dict[str, Any],
+    trials: int,
+    data: Any,
+    data_dir: Any,
+    say: Callable[[str], Any],
+) -> dict[str, Any]:
+    import optuna
+
     study = optuna.create_study(
         storage=f"sqlite:///{folder / 'study.db'}", study_name="sweep", direction="maximize", load_if_exists=True
     )
@@ -82,7 +105,7 @@ def sweep(
         )
 
     def objective(trial: Any) -> float:
-        values = {name: _suggest(trial, name, what) for name, what in chosen.items()}
+        values = {name: suggest(trial, name, what) for name, what in chosen.items()}
         metrics = train(replace(settings, **values), data, data_dir=data_dir).metrics
         return sum(metrics["val"]) / len(metrics["val"])
 
@@ -106,7 +129,7 @@ def _inside(value: Any, what: Any) -> bool:
     return value in what if isinstance(what, list) else what is not None and what["low"] <= value <= what["high"]
 
 
-def _suggest(trial: Any, name: str, what: Any) -> Any:
+def suggest(trial: Any, name: str, what: Any) -> Any:
     if isinstance(what, list):
         return trial.suggest_categorical(name, what)
     if set(what) - {"low", "high", "log", "step"} or not {"low", "high"} <= set(what):

@@ -15,7 +15,7 @@ from ..data import Dataset, split_edges
 from ..data.dataset import SPLITS
 from ..graph import edges_of
 from ..ops import EdgeIndex, edge_dot
-from ..rank import _one_thread
+from ..threads import torch_threads
 from .features import features
 from .settings import Settings
 
@@ -104,7 +104,7 @@ class NodeClassification:
             rows = self.rows["train"][number]
             order = rows[torch.randperm(len(rows), device=rows.device)]
             for nodes in order.split(s.batch_size):
-                with _one_thread():  # with several, DGL's samples differ from run to run
+                with torch_threads(1):  # with several, DGL's samples differ from run to run
                     inputs, seeds, blocks = sampler.sample(part.graph, nodes.to(part.graph.idtype))
                 target = (torch.arange(len(seeds), device=rows.device), self.labels[number][nodes])
                 yield Step(number, blocks, part.x[inputs.long()], target)
@@ -196,4 +196,10 @@ class LinkPrediction:
 
 def make_task(data: Dataset, settings: Settings, seed: int) -> NodeClassification | LinkPrediction:
     """The task that the settings name."""
+    if settings.device != "cpu":
+        try:
+            dgl.rand_graph(2, 2).to(settings.device)
+        except Exception as error:  # torch, DGL and the driver each have their own
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"device {settings.device!r} cannot be used here ({reason}). Choose another") from error
     return (LinkPrediction if settings.task == "link" else NodeClassification)(data, settings, seed)

@@ -52,7 +52,7 @@ void on_threads(int64_t tasks, int threads, const Work& work) {
 }
 
 struct Results {
-  std::vector<float> z, grad_p, grad_q, grad_logit, by_edge;
+  std::vector<float> z, grad_p, grad_q, by_edge;
   std::vector<double> grad_w;
   double penalty, grad_c;
 };
@@ -64,12 +64,11 @@ Results run(const EdgeGateKernels& k, const Graph& g, EdgeGateInputs inputs, con
             std::vector<float>(g.num_src * h),
             std::vector<float>(g.num_dst * h),
             std::vector<float>(e),
-            std::vector<float>(e),
             std::vector<double>(h),
             0,
             0};
   std::vector<uint8_t> mask(e * mask_bytes(h));
-  std::vector<float> logit(e);
+  std::vector<float> logit(e), records(e * record_bytes(h, sizeof(float)) / sizeof(float));
   std::vector<double> parts(tasks), pieces(2 * tasks * h), task_w(tasks * h), center(h, 0.1);
   const float c = 0.25f;
   const int64_t noise[2] = {77, 3};
@@ -82,7 +81,7 @@ Results run(const EdgeGateKernels& k, const Graph& g, EdgeGateInputs inputs, con
   static_cast<EdgeGateInputs&>(b) = inputs;
   b.z = r.z.data(), b.mask = f.mask, b.logit = logit.data(), b.grad_z = grad_z.data();
   b.grad_penalty = &grad_penalty, b.grad_p = r.grad_p.data(), b.grad_q = r.grad_q.data();
-  b.grad_logit = r.grad_logit.data();
+  b.records = records.data();
   const Shares shares{center.data(), pieces.data(), task_w.data(), parts.data(), r.by_edge.data()};
   on_threads(tasks, threads, [&](int64_t begin, int64_t end) { k.backward_by_edge(b, shares, begin, end); });
   on_threads(tasks, threads, [&](int64_t begin, int64_t end) { k.backward_by_dst(b, shares, begin, end); });

@@ -43,7 +43,7 @@ class ForwardArgs(ctypes.Structure):
 class BackwardArgs(ctypes.Structure):
     _fields_ = _fields(
         inputs=Inputs,
-        z__mask__logit__grad_z__grad_penalty__grad_p__grad_q__grad_w__grad_c__grad_bias__grad_logit=_pointer,
+        z__mask__logit__grad_z__grad_penalty__grad_p__grad_q__grad_w__grad_c__grad_bias__records=_pointer,
     )
 
 

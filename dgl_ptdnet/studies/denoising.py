@@ -1,0 +1,132 @@
+"""The figure of the denoising process: gates of good and bad edges, accuracy, and degrees on the synthetic graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..graph import edges_of
+from ..train.loop import Trainer
+from ..train.run import make_data
+from ..train.tasks import make_task
+from .jobs import Plan, graph_of, settings_of
+from .pictures import save, subplots
+from .queue import Records
+from .rows import ROWS
+from .tables import NONE, Runs, claim, markdown, number
+
+TITLE = "The denoising process on the synthetic graph"
+SHOWN = ("PTDNet", "ptdnet-plus", "DropEdge")
+POINTS = 50
+SEEDS = 3
+CURVES = {"train": "edges at training nodes", "test": "edges at test nodes"}
+
+
+def _jobs(plan: Plan, row: str) -> list[dict[str, Any]]:
+    runs = [plan.job(seed, dataset="synthetic", backbone="gcn", **ROWS[row]) for seed in plan.seeds(SEEDS)]
+    return runs if row == "Basic" else [{**job, "measure": "denoising"} for job in runs]
+
+
+def jobs(plan: Plan) -> list[dict[str, Any]]:
+    return [job for row in (*SHOWN, "Basic") for job in _jobs(plan, row)]
+
+
+def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
+    """Trains, and looks at the first layer's gates at some epochs."""
+    settings = replace(settings_of(job), threads=1)
+    seed = settings.first_seed
+    task = make_task(make_data(settings, seed, graph_of(job, data_dir)), settings, seed)
+    trainer = Trainer(task, settings, seed)
+    g = task.parts[0].graph
+    index, label = edges_of(g).index, g.ndata["label"]
+    src, dst = index.src.long(), index.dst.long()
+    chosen = {}
+    for split in CURVES:
+        at = g.ndata[f"{split}_mask"]
+        for name, same in (("same", label[src] == label[dst]), ("other", label[src] != label[dst])):
+            chosen[f"{split}_{name}"] = (at[src] | at[dst]) & same & (src != dst)
+    curves: dict[str, list[float]] = {name: [] for name in (*chosen, "epoch", "accuracy")}
+    step = max(1, settings.epochs // POINTS)
+    while not trainer.done:
+        row = trainer.run_epoch()
+        if row["epoch"] % step == 0:
+            curves["epoch"].append(row["epoch"])
+            curves["accuracy"].append(trainer.evaluate("test").metric)
+            z = _gates(trainer)
+            for name, edges in chosen.items():
+                curves[name].append(round(float(z[edges].mean()), 4))
+    result = trainer.finish()["result"]
+    kept = (src != dst) & (_gates(trainer) > 0)
+    figures = {name: result[name] for name in ("val", "test", "best_epoch", "epoch_seconds")}
+    return {
+        **figures,
+        "curves": curves,
+        "degrees": _degrees(dst[kept], len(label)),
+        "before": _degrees(dst[src != dst], len(label)),
+    }
+
+
+@torch.no_grad()
+def _gates(trainer: Trainer) -> Tensor:
+    """Of the first layer: those of evaluation, and for DropEdge, which keeps all edges then, a draw."""
+    gate, part = trainer.model.gates[0], trainer.task.parts[0]
+    if trainer.settings.method != "dropedge":
+        return gate.gates
+    return gate.train()(part.graph, part.graph.ndata["feat"])
+
+
+def _degrees(dst: Tensor, num_nodes: int) -> list[int]:
+    return dst.bincount(minlength=num_nodes).bincount().tolist()
+
+
+def _last(records: list[dict[str, Any]], name: str) -> float:
+    return fmean(record["curves"][name][-1] for record in records)
+
+
+def text(plan: Plan, records: Records) -> str:
+    lines, tells, generalises = [], {}, {}
+    for row in SHOWN:
+        runs = Runs(records, _jobs(plan, row))
+        line = [row, str(runs), str(len(runs)), *[NONE] * 4]
+        if len(runs):
+            ends = {name: _last(runs.records, name) for name in runs.records[0]["curves"]}
+            line[3:] = [number(ends[name]) for name in ("train_same", "train_other", "test_same", "test_other")]
+            if row != "DropEdge":
+                tells[row] = ends["train_same"] - ends["train_other"] > 0.05
+                generalises[row] = ends["test_same"] - ends["test_other"] > 0.05
+        lines.append(line)
+    basic = Runs(records, _jobs(plan, "Basic"))
+    lines.append(["Basic", str(basic), str(len(basic)), *[NONE] * 4])
+    head = ["", "test accuracy", "seeds", "gates: training, same label", "different", "test, same label", "different"]
+    return (
+        claim("Gates of bad edges at training nodes end more than 0.05 below those of good edges", tells)
+        + claim("And so at test nodes", generalises)
+        + f"\nMean gates of the first layer after the last epoch; for DropEdge a draw:\n\n{markdown(head, lines)}"
+        + "\n![gates, accuracy and degrees](results/denoising.png)\n"
+    )
+
+
+def draw(plan: Plan, records: Records, folder: Path) -> None:
+    figure, axes = subplots(4, 3.6)
+    for number_of_row, row in enumerate(SHOWN):
+        found = records.of(_jobs(plan, row))
+        if not found:
+            continue
+        color, first = f"C{number_of_row}", found[0]["curves"]
+        for axis, split in zip(axes, CURVES):
+            for name, style in (("same", "-"), ("other", ":")):
+                axis.plot(first["epoch"], first[f"{split}_{name}"], style, color=color, label=f"{row}, {name} label")
+        axes[2].plot(first["epoch"], first["accuracy"], color=color, label=row)
+        axes[3].plot(found[0]["degrees"], color=color, label=row)
+        if row == SHOWN[0]:
+            axes[3].plot(found[0]["before"], color="black", lw=0.8, label="before")
+    for axis, title in zip(axes, (*CURVES.values(), "test accuracy", "nodes by degree, first layer")):
+        axis.set(title=title, xlabel="degree" if "degree" in title else "epoch")
+        if axis.lines:
+            axis.legend(fontsize=6)
+    save(figure, folder / "denoising.png")

@@ -1,0 +1,65 @@
+"""The table of link prediction: AUC and AP on Cora, Citeseer and Pubmed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .jobs import Plan
+from .queue import Records
+from .rows import jobs_of
+from .tables import Runs, claim, markdown, number, paired_p, probability
+
+TITLE = "Link prediction"
+DATASETS = ("cora", "citeseer", "pubmed")
+SHOWN = ("Basic", "DropEdge", "NeuralSparse", "PTDNet-wl", "PTDNet", "ptdnet-plus")
+SEEDS = 3
+PAPER = {
+    "cora": {
+        "Basic": (0.910, 0.920),
+        "DropEdge": (0.881, 0.903),
+        "NeuralSparse": (0.901, 0.917),
+        "PTDNet": (0.916, 0.931),
+    },
+    "citeseer": {
+        "Basic": (0.895, 0.899),
+        "DropEdge": (0.862, 0.880),
+        "NeuralSparse": (0.899, 0.910),
+        "PTDNet": (0.918, 0.922),
+    },
+    "pubmed": {
+        "Basic": (0.964, 0.965),
+        "DropEdge": (0.859, 0.877),
+        "NeuralSparse": (0.926, 0.953),
+        "PTDNet": (0.963, 0.966),
+    },
+}
+
+
+def _jobs(plan: Plan, dataset: str, row: str) -> list[dict[str, Any]]:
+    return jobs_of(plan, row, SEEDS, dataset=dataset, backbone="gcn", task="link")
+
+
+def jobs(plan: Plan) -> list[dict[str, Any]]:
+    return [job for dataset in plan.few(DATASETS) for row in SHOWN for job in _jobs(plan, dataset, row)]
+
+
+def text(plan: Plan, records: Records) -> str:
+    lines: list[list[str]] = []
+    gains: dict[str, bool] = {}
+    reached: dict[str, bool] = {}
+    for dataset in plan.few(DATASETS):
+        found = {row: [Runs(records, _jobs(plan, dataset, row), name) for name in ("test", "test_ap")] for row in SHOWN}
+        basic = found["Basic"][0]
+        for row, (auc, precision) in found.items():
+            paper = PAPER[dataset].get(row, (None, None))
+            p = paired_p(auc, basic) if row != "Basic" and len(auc) and len(basic) else None
+            lines.append(
+                [f"{dataset}: {row}", str(auc), str(precision), str(len(auc)), probability(p), *map(number, paper)]
+            )
+        auc, paper_auc = found["PTDNet"][0], PAPER[dataset]["PTDNet"][0]
+        if len(auc) and len(basic):
+            gains[dataset] = auc.mean > basic.mean
+            reached[dataset] = round(auc.mean, 3) >= paper_auc
+    head = ["", "AUC", "AP", "seeds", "p to Basic (AUC)", "paper's AUC", "paper's AP"]
+    said = claim("PTDNet's AUC is above that of Basic (GAE)", gains)
+    return said + claim("It is at or above the paper's", reached) + "\n" + markdown(head, lines)

@@ -1,0 +1,123 @@
+"""All studies: running them, and the page that says what came out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Callable
+
+from ..train.folder import write_whole
+from . import classification, denoising, depth, good_bad_edges, links, noise, rank, regularizers, statistics
+from .jobs import Plan, name_of
+from .queue import Records, run
+from .search import SEARCHED, search
+
+STUDIES: dict[str, Any] = {
+    "statistics": statistics,
+    "good-bad-edges": good_bad_edges,
+    "classification": classification,
+    "noise": noise,
+    "denoising": denoising,
+    "regularizers": regularizers,
+    "rank": rank,
+    "depth": depth,
+    "links": links,
+}
+
+_TOP = """# Does learned edge dropping work, and when
+
+Written by `dgl-ptdnet reproduce` from the records in `results/`; not by hand.
+
+Test figures are means over seeds, each at the epoch that was best in validation; spread is the standard deviation over
+seeds; p is that of a paired t-test against Basic over seeds. Settings of Basic, MLP, DropEdge, NeuralSparse, PTDNet-wl,
+PTDNet and ptdnet-plus were searched on validation with the same number of trials each (`results/search.jsonl`); parts
+of ptdnet-plus and controls have the settings of the method that they are made of. "–": not run, or not known.
+"""
+_QUICK = """
+**This is a smoke version: every graph is a small generated one, and no figure here means anything.**
+"""
+
+
+def reproduce(
+    *,
+    only: list[str] | None = None,
+    datasets: list[str] | None = None,
+    searching: bool = False,
+    running: bool = True,
+    trials: int = 16,
+    quick: bool = False,
+    noise_kind: str = "uniform",
+    data_dir: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] = "results",
+    workers: int = 0,
+    say: Callable[[str], Any] = lambda line: None,
+) -> Path | None:
+    """Runs what has no record yet, then writes the page.
+
+    Parameters
+    ----------
+    only : list[str], optional
+        Names of studies. Default: all of them.
+    datasets : list[str], optional
+        Only runs on these: ``"cora"``, ``"cora+20000"``, ``"cora-link"``, ... or the path of a file, which the
+        classification study then takes as well.
+    searching : bool
+        Search settings in the place of running studies.
+    running : bool
+        False: only write the page.
+    trials : int
+        Of a search.
+    quick : bool
+        A smoke version of everything.
+    noise_kind : str
+        That of the noise study's runs.
+    data_dir : str, optional
+        Where the published data sets are.
+    out : str
+        The folder of records.
+    workers : int
+        Number of processes. 0: one for each core.
+    say : callable
+        Is given a line now and then.
+
+    Returns
+    -------
+    Path or None
+        The page, if one was written.
+    """
+    for name in only or []:
+        if name not in STUDIES:
+            raise ValueError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
+    files = tuple(name for name in datasets or [] if name.endswith((".npz", ".bin")) or os.sep in name)
+    plan, records = Plan(quick, noise_kind, files), Records(Path(out))
+    if searching:
+        with records.locked():
+            names = datasets or list(SEARCHED)
+            search(names, records, plan, trials=trials, data_dir=data_dir, workers=workers, say=say)
+        return None
+    if running:
+        with records.locked():
+            jobs = [job for name in only or STUDIES for job in STUDIES[name].jobs(plan)]
+            jobs = [job for job in jobs if not datasets or name_of(job) in datasets]
+            run(jobs, records, data_dir=data_dir, workers=workers)
+    page = Path("docs/results.md") if Path(out) == Path("results") else Path(out) / "results.md"
+    write_page(page, plan, records)
+    return page
+
+
+def page_text(plan: Plan, records: Records) -> str:
+    """The page, from records alone."""
+    parts = [_TOP, _QUICK if plan.quick else ""]
+    for name, study in STUDIES.items():
+        parts.append(f"\n## {study.TITLE}\n\n`dgl-ptdnet reproduce --only {name}`\n\n{study.text(plan, records)}")
+    return "".join(parts)
+
+
+def write_page(page: Path, plan: Plan, records: Records) -> None:
+    """Writes the page, and the pictures into the folder of its name."""
+    folder = page.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    for study in STUDIES.values():
+        if hasattr(study, "draw"):
+            study.draw(plan, records, folder)
+    write_whole(page, page_text(plan, records))

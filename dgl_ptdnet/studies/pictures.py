@@ -1,0 +1,26 @@
+"""Pictures, without a screen."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from ..train.folder import write_whole
+
+
+def subplots(columns: int, width: float = 4.2) -> tuple[Any, Any]:
+    """A figure with axes side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * columns, 3.4), layout="constrained")
+    axes = figure.subplots(1, columns, squeeze=False)[0]
+    for axis in axes:
+        axis.grid(alpha=0.3)
+    return figure, axes
+
+
+def save(figure: Any, path: Path) -> None:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=90, metadata={"Software": None})
+    write_whole(path, buffer.getvalue())

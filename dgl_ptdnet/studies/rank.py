@@ -1,0 +1,159 @@
+"""The figure of impacts of K: accuracy and time of the low-rank term, beside the time of the dense algorithm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..graph import edges_of
+from ..rank import LowRank
+from ..train import Settings
+from .jobs import Plan, graph_of
+from .pictures import save, subplots
+from .queue import Records
+from .tables import NONE, Runs, claim, markdown, number
+
+TITLE = "Impacts of K, the number of singular values"
+KS = (1, 2, 4, 8, 16, 32)
+SEEDS = 3
+GRAPHS = ("synthetic", "cora")
+
+
+def dense_norm(src: Tensor, dst: Tensor, num_nodes: int, z: Tensor, k: int) -> Tensor:
+    r"""The paper's Algorithm 2 as it stands, on matrices of size N x N: the sum of the k largest singular values.
+
+    Parameters
+    ----------
+    src, dst : torch.Tensor
+        Ends of the edges, :math:`(E,)`.
+    num_nodes : int
+        Number of nodes.
+    z : torch.Tensor
+        Gates, :math:`(E,)`; their gradient comes by autograd.
+    k : int
+        How many.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dgl_ptdnet.studies.rank import dense_norm
+    >>> dense_norm(torch.tensor([0, 1]), torch.tensor([1, 0]), 2, torch.tensor([3.0, 4.0]), 2)
+    tensor(7.)
+    """
+    a = torch.zeros(num_nodes, num_nodes, dtype=z.dtype).index_put((src.long(), dst.long()), z, accumulate=True)
+    with torch.no_grad():
+        vectors = torch.linalg.svd(a)[2][:k]
+    b = a.T @ a
+    total = torch.zeros((), dtype=z.dtype)
+    for v in vectors:
+        for _ in range(2):
+            v = b @ v
+            v = v / v.norm()
+        total = total + (v @ (b @ v) / (v @ v)).sqrt()
+        b = b - torch.outer(b @ v, v)
+    return total
+
+
+def _jobs(plan: Plan, k: int) -> list[dict[str, Any]]:
+    given: dict[str, Any] = {"dataset": "synthetic", "backbone": "gcn", "method": "ptdnet"}
+    given.update(hidden=256, epochs=300, rank_k=k)
+    return [plan.job(seed, **given) for seed in plan.seeds(SEEDS)]
+
+
+def _timing(plan: Plan, dataset: str, k: int) -> dict[str, Any]:
+    settings = Settings(dataset=dataset, method="ptdnet", seeds=1, rank_k=k)
+    return {**plan.job_of(settings), "measure": "rank", "alone": True}
+
+
+def jobs(plan: Plan) -> list[dict[str, Any]]:
+    runs = [job for k in plan.few(KS) for job in _jobs(plan, k)]
+    return runs + [_timing(plan, dataset, k) for dataset in GRAPHS for k in plan.few(KS)]
+
+
+def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
+    """Milliseconds of a step, value and gradient for new gates, in one thread: ours as in training, where each step
+    begins with the last one's vectors, and the dense algorithm's. The two take turns."""
+    torch.set_num_threads(1)
+    g = graph_of(job, data_dir).graph
+    index, k = edges_of(g).index, Settings(**job["settings"]).rank_k
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(index.num_edges, generator=generator) + 1
+    ours = LowRank(k)
+
+    def gates() -> Tensor:
+        nonlocal logits
+        logits = logits + 0.05 * torch.randn(index.num_edges, generator=generator)
+        return (torch.sigmoid(logits) * 1.2 - 0.1).clamp(0, 1).requires_grad_()
+
+    def seconds(term: Callable[[Tensor], Tensor]) -> float:
+        z = gates()
+        begin = time.perf_counter()
+        term(z).backward()
+        return time.perf_counter() - begin
+
+    for _ in range(5):
+        seconds(lambda z: ours(index, z))
+    times: dict[str, list[float]] = {"low_rank": [], "dense": []}
+    for _ in range(3):
+        times["low_rank"] += [seconds(lambda z: ours(index, z)) for _ in range(5)]
+        times["dense"].append(seconds(lambda z: dense_norm(index.src, index.dst, index.num_src, z, k)))
+    return {f"{name}_ms": 1e3 * median(of) for name, of in times.items()}
+
+
+def text(plan: Plan, records: Records) -> str:
+    ks = plan.few(KS)
+    lines, ratios = [], {}
+    means = {}
+    for k in ks:
+        runs = Runs(records, _jobs(plan, k))
+        line = [str(k), str(runs), str(len(runs)), NONE]
+        if len(runs):
+            means[k] = runs.mean
+            line[3] = number(1e3 * fmean(record["epoch_seconds"] for record in runs.records), 1)
+        for dataset in GRAPHS:
+            record = records.get(_timing(plan, dataset, k))
+            line += [NONE] * 3
+            if record:
+                ratio = record["dense_ms"] / record["low_rank_ms"]
+                line[-3:] = [number(record["low_rank_ms"], 2), number(record["dense_ms"], 0), f"{ratio:,.0f}"]
+                if k == KS[-1]:
+                    ratios[dataset] = ratio >= 100
+        lines.append(line)
+    head = ["K", "test accuracy", "seeds", "ms an epoch"]
+    head += [f"{dataset}: {what}" for dataset in GRAPHS for what in ("ms a step", "dense, ms", "times")]
+    rises = {f"K = {b} over {a}": means[b] > means[a] for a, b in zip(means, [*means][1:])}
+    return (
+        claim("Accuracy increases with K", rises)
+        + claim(f"At K = {KS[-1]} a step takes at most 1/100 of the dense algorithm's time", ratios)
+        + f"\nA step is value and gradient; one thread.\n\n{markdown(head, lines)}"
+        + "\n![accuracy and time by K](results/rank.png)\n"
+    )
+
+
+def draw(plan: Plan, records: Records, folder: Path) -> None:
+    figure, axes = subplots(2)
+    ks = plan.few(KS)
+    found = {k: Runs(records, _jobs(plan, k)) for k in ks}
+    points = [(k, runs.mean, runs.spread) for k, runs in found.items() if len(runs)]
+    if points:
+        x, mean, spread = zip(*points)
+        axes[0].errorbar(x, mean, spread, fmt="o-", ms=3, capsize=2)
+    for dataset in GRAPHS:
+        timed = {k: record for k in ks if (record := records.get(_timing(plan, dataset, k)))}
+        for name, label in (("low_rank_ms", "low rank"), ("dense_ms", "dense")):
+            if timed:
+                axes[1].plot(
+                    [*timed], [record[name] for record in timed.values()], "o-", ms=3, label=f"{dataset}, {label}"
+                )
+                axes[1].legend(fontsize=7)
+    axes[0].set(xscale="log", xlabel="K", ylabel="test accuracy")
+    axes[1].set(xscale="log", yscale="log", xlabel="K", ylabel="milliseconds a step")
+    for axis in axes:
+        axis.set_xticks(ks, [str(k) for k in ks])
+    save(figure, folder / "rank.png")

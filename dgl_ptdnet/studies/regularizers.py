@@ -1,0 +1,175 @@
+"""The regularizers: accuracy and kept edges against both coefficients, the best ones by quality of the graph, and
+cross-community edges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from ..train import train
+from .jobs import Plan, graph_of, settings_of
+from .pictures import save, subplots
+from .queue import Records
+from .tables import NONE, Runs, claim, markdown, number
+
+TITLE = "Effects of the regularizers"
+TERMS = {"edges": "β1, the L0 term", "rank": "β2, the low-rank term"}
+BETAS = (0.0, 0.001, 0.01, 0.05, 0.1, 0.5)
+SHARES = (0.85, 0.7, 0.6, 0.5)
+SEEDS = 3
+PAPER_BEST = {0.85: (0.01, 0.05), 0.7: (0.04, 0.07), 0.6: (0.08, 0.08), 0.5: (1.0, 0.1)}
+CROSSING = {  # β1, β2, K: the paper's, which does not state K; before: 0.211
+    (0.05, 0.0, 1): 0.206,
+    **{(0.0, 0.05, k): 0.189 for k in (1, 32)},
+    **{(0.05, 0.05, k): 0.190 for k in (1, 32)},
+}
+COMMUNITIES = 5
+
+
+def _jobs(plan: Plan, term: str, beta: float, share: float) -> list[dict[str, Any]]:
+    data = {"make": "synthetic", "same_label": share}
+    given = {"dataset": "synthetic", "backbone": "gcn", "method": "ptdnet", "edges": 0.0, "rank": 0.0, term: beta}
+    return [plan.job(seed, data, **given) for seed in plan.seeds(SEEDS)]
+
+
+def _curve(plan: Plan, term: str, beta: float) -> dict[str, Any]:
+    return {**_jobs(plan, term, beta, SHARES[-1])[0], "measure": "regularizers", "what": "curve"}
+
+
+def _crossing(plan: Plan, edges: float, rank: float, k: int) -> list[dict[str, Any]]:
+    given: dict[str, Any] = {"dataset": "planted", "backbone": "gcn", "method": "ptdnet"}
+    given.update(edges=edges, rank=rank, rank_k=k)
+    runs = [plan.job(seed, {"make": "planted"}, **given) for seed in plan.seeds(SEEDS)]
+    return [{**job, "measure": "regularizers", "what": "communities"} for job in runs]
+
+
+def jobs(plan: Plan) -> list[dict[str, Any]]:
+    found = [
+        job
+        for term in TERMS
+        for beta in plan.few(BETAS)
+        for share in plan.few(SHARES)
+        for job in _jobs(plan, term, beta, share)
+    ]
+    found += [_curve(plan, term, beta) for term in TERMS for beta in plan.few(BETAS)]
+    return found + [job for setting in CROSSING for job in _crossing(plan, *setting)]
+
+
+def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
+    """The mean gate over epochs; or the share of edges between communities, before and after dropping."""
+    settings, data = replace(settings_of(job), threads=1), graph_of(job, data_dir)
+    if job["what"] == "curve":
+        rows = train(settings, data, progress=False).seeds[0]["history"][:: max(1, settings.epochs // 50)]
+        same = float(job["data"]["same_label"])
+        means = [same * row["gate_same"][0] + (1 - same) * row["gate_other"][0] for row in rows]
+        return {"epoch": [row["epoch"] for row in rows], "gate": [round(mean, 4) for mean in means]}
+    return _communities(settings, data)
+
+
+def _communities(settings: Any, data: Any) -> dict[str, Any]:
+    from scipy.sparse import csr_matrix
+    from sklearn.cluster import SpectralClustering
+
+    from ..train.loop import Trainer
+    from ..train.tasks import make_task
+
+    seed = settings.first_seed
+    src, dst = (x.numpy() for x in data.graph.edges())
+    adjacency = csr_matrix((np.ones(len(src)), (src, dst)), (data.graph.num_nodes(),) * 2)
+    clusters = SpectralClustering(COMMUNITIES, affinity="precomputed", random_state=seed).fit_predict(adjacency)
+    trainer = Trainer(make_task(data, settings, seed), settings, seed)
+    while not trainer.done:
+        trainer.run_epoch()
+    test = trainer.finish()["result"]["test"]
+    (small,) = trainer.denoised(threshold=0.0, layer=1)
+    u, v = (x.numpy() for x in small.edges())
+    z = small.edata["gate"][:, 0].numpy()
+    cross = clusters[u] != clusters[v]
+    return {
+        "test": test,
+        "before": float((clusters[src] != clusters[dst]).mean()),
+        "kept": float(cross.mean()) if len(cross) else None,
+        "weighted": float(z[cross].sum() / z.sum()) if len(z) else None,
+        "share": len(u) / len(src),
+    }
+
+
+def text(plan: Plan, records: Records) -> str:
+    parts = []
+    betas, shares = plan.few(BETAS), plan.few(SHARES)
+    falls: dict[str, bool] = {}
+    best: dict[tuple[str, float], float] = {}
+    for term, name in TERMS.items():
+        lines = []
+        for share in shares:
+            found = {beta: Runs(records, _jobs(plan, term, beta, share)) for beta in betas}
+            there = {beta: runs for beta, runs in found.items() if len(runs)}
+            if len(there) == len(found):
+                best[term, share] = max(there, key=lambda beta, there=there: there[beta].val)  # type: ignore[misc]
+                least, most = (_kept(there[beta]) for beta in (betas[0], betas[-1]))
+                falls[f"{name} at {share}"] = most < least
+            cells = [f"{runs} / {_kept(runs):.2f}" if len(runs) else NONE for runs in found.values()]
+            lines.append([f"{share:.2f}", *cells])
+        head = ["same-label edges", *(f"{name.split(',')[0]} = {beta:g}" for beta in betas)]
+        parts.append(
+            f"\n{name}: test accuracy, spread / share of edges kept in the first layer:\n\n{markdown(head, lines)}"
+        )
+    lines = []
+    for share in shares:
+        chosen = [best.get((term, share)) for term in TERMS]
+        lines.append([f"{share:.2f}", *(NONE if x is None else f"{x:g}" for x in chosen)])
+        lines[-1] += [f"{x:g}" for x in PAPER_BEST[share]]
+    head = ["same-label edges", "best β1", "best β2", "paper's β1", "paper's β2"]
+    parts.append(f"\nBest by validation, {SEEDS} seeds; our L0 term is the mean over edges:\n\n{markdown(head, lines)}")
+    poorer = {
+        name: best[term, shares[-1]] >= best[term, shares[0]]
+        for term, name in TERMS.items()
+        if (term, shares[-1]) in best and (term, shares[0]) in best
+    }
+    lines, fewer = [], {}
+    for (edges, rank, k), paper in CROSSING.items():
+        found_ = [record for record in records.of(_crossing(plan, edges, rank, k)) if record["kept"] is not None]
+        line = [f"β1 = {edges:g}, β2 = {rank:g}" + (f", K = {k}" if rank else ""), *[NONE] * 5, number(paper)]
+        if found_:
+            means = {name: fmean(record[name] for record in found_) for name in ("before", "kept", "weighted", "share")}
+            line[1:6] = [*(number(x) for x in means.values()), str(len(found_))]
+            if rank and not edges:
+                fewer[f"K = {k}"] = means["weighted"] < means["before"]
+        lines.append(line)
+    head = ["", "before", "of kept edges", "weighted by gates", "edges kept", "seeds", "paper (before: 0.211)"]
+    parts.append(
+        f"\nEdges between communities (spectral clustering, {COMMUNITIES}), planted partition, first layer:\n\n"
+        + markdown(head, lines)
+    )
+    parts.append("\n![effects of the regularizers](results/regularizers.png)\n")
+    said = claim("A larger coefficient keeps fewer edges", falls)
+    said += claim("The poorest graph wants coefficients at least as large as the best one", poorer)
+    return said + claim("The low-rank term lowers the share of edges between communities", fewer) + "".join(parts)
+
+
+def _kept(runs: Runs) -> float:
+    return fmean(record["kept"][0] for record in runs.records)
+
+
+def draw(plan: Plan, records: Records, folder: Path) -> None:
+    figure, axes = subplots(4, 3.6)
+    for place, (term, name) in enumerate(TERMS.items()):
+        for share in plan.few(SHARES):
+            found = {beta: Runs(records, _jobs(plan, term, beta, share)) for beta in plan.few(BETAS)}
+            points = [(max(beta, 1e-4), runs.mean) for beta, runs in found.items() if len(runs)]
+            if points:
+                axes[place].plot(*zip(*points), "o-", ms=3, label=f"{share:.2f} same label")
+        axes[place].set(xscale="log", xlabel=name, ylabel="test accuracy")
+        for beta in plan.few(BETAS):
+            record = records.get(_curve(plan, term, beta))
+            if record:
+                axes[2 + place].plot(record["epoch"], record["gate"], label=f"{beta:g}")
+        axes[2 + place].set(xlabel="epoch", ylabel="mean gate, first layer", title=name, ylim=(-0.02, 1.02))
+    for axis in axes:
+        if axis.lines:
+            axis.legend(fontsize=6)
+    save(figure, folder / "regularizers.png")

@@ -1,0 +1,40 @@
+"""The rows of tables: every method, the parts of ptdnet-plus apart, and controls without gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .jobs import Plan
+
+BACKBONES = ("gcn", "sage", "gat")
+METHODS: dict[str, dict[str, Any]] = {
+    "Basic": {"method": "basic"},
+    "MLP": {"method": "mlp", "backbone": "gcn"},  # it does not look at edges: one for all backbones
+    "DropEdge": {"method": "dropedge"},
+    "NeuralSparse": {"method": "neuralsparse"},
+    "PTDNet-wl": {"method": "ptdnet-wl"},
+    "PTDNet": {"method": "ptdnet"},
+    "ptdnet-plus": {"method": "ptdnet-plus"},
+}
+PARTS: dict[str, dict[str, Any]] = {
+    "ptdnet-plus, prior only": {"method": "ptdnet-plus", "agreement": False},
+    "ptdnet-plus, agreement only": {"method": "ptdnet-plus", "prior": False},
+}
+CONTROLS: dict[str, dict[str, Any]] = {
+    "control: Basic + node MLP": {"method": "basic", "control": "node-mlp"},
+    "control: Basic, last layer shut": {"method": "basic", "control": "shut"},
+    "control: both of these": {"method": "basic", "control": "shut-node-mlp"},
+    "control: Basic + self-training": {"method": "basic", "control": "self-training"},
+}
+ROWS = {**METHODS, **PARTS, **CONTROLS}
+ONE_LABEL_ONLY = ("ptdnet-plus, prior only", "ptdnet-plus, agreement only", "control: Basic + self-training")
+
+
+def rows_of(dataset: str) -> list[str]:
+    """The rows that a data set has. On PPI, where nodes have several labels, ptdnet-plus has no agreement."""
+    return [row for row in ROWS if dataset != "ppi" or row not in ONE_LABEL_ONLY]
+
+
+def jobs_of(plan: Plan, row: str, seeds: int, **given: Any) -> list[dict[str, Any]]:
+    """The runs of a row, one for each seed."""
+    return [plan.job(seed, **{**given, **ROWS[row]}) for seed in plan.seeds(seeds)]

@@ -1,0 +1,64 @@
+"""Tables 1 and 2: the data sets, and their edges between same and different labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..data.pairs import linked_pairs
+from ..train import Settings
+from .jobs import Plan, graph_of
+from .queue import Records
+from .tables import NONE, claim, markdown
+
+TITLE = "Data sets (tables 1 and 2)"
+DATASETS = ("cora", "citeseer", "pubmed", "ppi", "synthetic")
+COLUMNS = ("nodes", "pairs", "feats", "classes", "train", "val", "test", "same", "other")
+PAPER = {
+    "cora": (2708, 5429, 1433, 7, 140, 500, 1000, 4418, 1011),
+    "citeseer": (3327, 4732, 3703, 6, 120, 500, 1000, None, None),
+    "pubmed": (19717, 44338, 500, 3, 100, 500, 1000, None, None),
+    "ppi": (56944, 818716, 50, 121, 44906, 6514, 5524, None, None),
+    "synthetic": (1018, 4945, 30, 5, None, None, None, None, None),
+}
+
+
+def _job(plan: Plan, dataset: str) -> dict[str, Any]:
+    return {**plan.job_of(Settings(dataset=dataset, method="basic", seeds=1)), "measure": "statistics"}
+
+
+def jobs(plan: Plan) -> list[dict[str, Any]]:
+    return [_job(plan, dataset) for dataset in DATASETS]
+
+
+def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
+    """Counts; linked pairs of nodes without self-loops, however many edges a pair has."""
+    data = graph_of(job, data_dir)
+    found: dict[str, Any] = {"nodes": 0, "pairs": 0, "feats": data.num_feats, "classes": data.num_classes}
+    found.update(dict.fromkeys(("train", "val", "test"), 0))
+    same = 0
+    for g in data.graphs:
+        pairs, label = linked_pairs(g), g.ndata["label"].numpy()
+        found["nodes"] += g.num_nodes()
+        found["pairs"] += len(pairs)
+        for name in ("train", "val", "test"):
+            found[name] += int(g.ndata[f"{name}_mask"].sum())
+        if not data.multilabel:
+            same += int((label[pairs // g.num_nodes()] == label[pairs % g.num_nodes()]).sum())
+    return found if data.multilabel else {**found, "same": same, "other": found["pairs"] - same}
+
+
+def text(plan: Plan, records: Records) -> str:
+    def row(name: str, figures: Any) -> list[str]:
+        return [name, *(NONE if x is None else f"{x:,}" for x in figures)]
+
+    lines, equal = [], {}
+    for dataset in DATASETS:
+        record = records.get(_job(plan, dataset)) or {}
+        ours = [record.get(column) for column in COLUMNS]
+        lines += [row(dataset, ours), row("the paper's", PAPER[dataset])]
+        if record and dataset != "synthetic":
+            equal[dataset] = all(p is None or p == x for p, x in zip(PAPER[dataset], ours))
+    head = ["", "nodes", "linked pairs", "features", "classes", "train", "val", "test", "same label", "different label"]
+    said = claim("The counts are the paper's", equal)
+    why = "Pairs are counted once here, and without self-loops; the paper's edges are lines of the published files.\n\n"
+    return said + why + markdown(head, lines)

@@ -1,0 +1,137 @@
+"""Records as tables: means, spreads, paired tests, and the words for them."""
+
+from __future__ import annotations
+
+from statistics import fmean, stdev
+from typing import Any
+
+from .jobs import Plan
+from .queue import Records
+from .rows import BACKBONES, jobs_of, rows_of
+
+NAMES = {"gcn": "GCN", "sage": "GraphSage", "gat": "GAT"}
+NONE = "–"
+
+
+class Runs:
+    """The records of one row: the same settings with several seeds.
+
+    Parameters
+    ----------
+    records : Records
+        What is known.
+    jobs : list[dict]
+        One for each seed; some may have no record yet.
+    metric : str
+        The figure that counts.
+    """
+
+    def __init__(self, records: Records, jobs: list[dict[str, Any]], metric: str = "test") -> None:
+        found = [records.get(job) for job in jobs]
+        self.records = [record for record in found if record is not None]
+        self.by_seed = {seed: record[metric] for seed, record in enumerate(found) if record is not None}
+        self.values = list(self.by_seed.values())
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+    @property
+    def val(self) -> float:
+        """The mean over seeds of the validation metric."""
+        return fmean(record["val"] for record in self.records)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over seeds."""
+        return stdev(self.values) if len(self) > 1 else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ± {self.spread:.3f}" if self.values else NONE
+
+
+def paired_p(one: Runs, other: Runs) -> float | None:
+    """The p of a paired t-test over the seeds that both have; None where it has no answer."""
+    from scipy.stats import ttest_rel  # a second to import
+
+    seeds = sorted(one.by_seed.keys() & other.by_seed.keys())
+    differences = [one.by_seed[seed] - other.by_seed[seed] for seed in seeds]
+    if len(set(differences)) < 2:  # no spread, no test
+        return None
+    return float(ttest_rel(*([runs.by_seed[seed] for seed in seeds] for runs in (one, other))).pvalue)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A figure, or a dash where there is none."""
+    return NONE if value is None else f"{value:.{digits}f}"
+
+
+def probability(p: float | None) -> str:
+    return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """A table. The first column is text, the others are figures."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+Figures = dict[str, dict[str, float]]  # by backbone and row
+
+
+def method_table(
+    plan: Plan, records: Records, given: dict[str, Any], seeds: int, paper: Figures, authors: Figures
+) -> str:
+    """Every row for every backbone on a data set, beside the paper's figures and those of the authors' code."""
+    rows = []
+    for backbone in BACKBONES:
+        basic = runs_of(plan, records, "Basic", seeds, {**given, "backbone": backbone})
+        for row in rows_of(given["dataset"]):
+            runs = runs_of(plan, records, row, seeds, {**given, "backbone": backbone})
+            line = [f"{NAMES[backbone]}: {row}", NONE, NONE, str(len(runs)), NONE, NONE, NONE]
+            if len(runs):
+                line = [line[0], number(runs.mean), number(runs.spread), line[3], number(runs.val), NONE, NONE]
+            if len(runs) and len(basic) and row != "Basic":
+                line[5:] = [f"{runs.mean - basic.mean:+.3f}", probability(paired_p(runs, basic))]
+            line += [number(figures.get(backbone, {}).get(row)) for figures in (paper, authors)]
+            rows.append(line)
+    head = ["", "test", "spread", "seeds", "validation", "to Basic", "p", "paper", "authors' code"]
+    return markdown(head, rows)
+
+
+def gate_table(plan: Plan, records: Records, given: dict[str, Any], seeds: int) -> str:
+    """What gates do: their means in the first layer, over edges between the same and between different labels. Where
+    these are equal, gates do not tell edges apart, and what they gain or lose is not denoising."""
+    rows = []
+    for backbone in BACKBONES:
+        for row in ("PTDNet-wl", "PTDNet", "ptdnet-plus"):
+            found = runs_of(plan, records, row, seeds, {**given, "backbone": backbone}).records
+            names = ("kept", "gate_same", "gate_other")
+            cells = [number(fmean(record[name][0] for record in found)) if found else NONE for name in names]
+            rows.append([f"{NAMES[backbone]}: {row}", *cells])
+    head = ["first layer, at the best epoch", "edges kept", "mean gate, same label", "mean gate, different label"]
+    return "\n" + markdown(head, rows)
+
+
+def runs_of(plan: Plan, records: Records, row: str, seeds: int, given: dict[str, Any]) -> Runs:
+    """The records of a row."""
+    return Runs(records, jobs_of(plan, row, seeds, **given))
+
+
+def better(one: Runs, other: Runs) -> Runs:
+    """Of two the one that is better in validation; of one without records the other."""
+    return max((runs for runs in (one, other) if len(runs)), key=lambda runs: runs.val, default=one)
+
+
+def claim(words: str, cells: dict[str, bool]) -> str:
+    """A claim, and whether it holds in the cells that there are."""
+    if not cells:
+        return f"- {words}: {NONE}, not run yet.\n"
+    failing = [name for name, holds in cells.items() if not holds]
+    if not failing:
+        return f"- {words}: **holds** in all {len(cells)}.\n"
+    verdict = "does **not** hold" if len(failing) == len(cells) else "holds in part"
+    return f"- {words}: {verdict}, in {len(cells) - len(failing)} of {len(cells)}; not in {', '.join(failing)}.\n"

@@ -1,0 +1,345 @@
+"""The studies: a queue that loses and repeats nothing, a search by validation alone, a page of records alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from dgl_ptdnet.agreement import Agreement
+from dgl_ptdnet.cli import main
+from dgl_ptdnet.data import synthetic
+from dgl_ptdnet.graph import edges_of
+from dgl_ptdnet.studies import STUDIES, classification, noise
+from dgl_ptdnet.studies.jobs import Plan, execute, graph_of, group_of, name_of, settings_of
+from dgl_ptdnet.studies.page import page_text, write_page
+from dgl_ptdnet.studies.queue import Records, key_of, run
+from dgl_ptdnet.studies.rank import dense_norm
+from dgl_ptdnet.studies.rows import CONTROLS, METHODS, ROWS
+from dgl_ptdnet.studies.search import SEARCHED, cells_of, search, trials_of
+from dgl_ptdnet.studies.tables import Runs, claim, paired_p
+from dgl_ptdnet.train import resolve, train
+from dgl_ptdnet.train.models import build
+from dgl_ptdnet.train.settings import METHODS as ALL_METHODS
+from dgl_ptdnet.train.settings import Settings, defaults, update_defaults
+from dgl_ptdnet.train.sweep import search_space
+
+ROOT = Path(__file__).parents[1]
+QUICK = Plan(quick=True)
+
+
+def small(**options):
+    return synthetic(class_size=20, num_pairs=300, num_feats=12, **options).graph
+
+
+def lines(folder):
+    return {path.name: path.read_bytes().splitlines(True) for path in folder.glob("*.jsonl")}
+
+
+def keys(folder):
+    return [key_of(json.loads(line)["job"]) for of in lines(folder).values() for line in of]
+
+
+# The queue.
+
+
+def test_a_line_that_was_cut_off_is_ignored_and_written_anew(tmp_path):
+    jobs = [QUICK.job(seed, dataset="cora", method="basic") for seed in range(3)]
+    for number, job in enumerate(jobs[:2]):
+        Records(tmp_path).add(job, {"test": number})
+    path = tmp_path / "cora.jsonl"
+    whole = path.read_bytes()
+    for cut in (1, 5, len(whole) // 4):
+        path.write_bytes(whole[:-cut])
+        records = Records(tmp_path)
+        assert [r["test"] for r in records.of(jobs)] == [0]
+        records.add(jobs[1], {"test": 1})
+        assert path.read_bytes() == whole
+
+
+def test_a_job_is_its_settings_whatever_their_order():
+    one, other = (QUICK.job(1, **given) for given in ({"lr": 0.1, "hidden": 8}, {"hidden": 8, "lr": 0.1}))
+    assert key_of(one) == key_of(other)
+    assert key_of(one) != key_of(QUICK.job(2, lr=0.1, hidden=8))
+    assert key_of(json.loads(json.dumps(one))) == key_of(one)
+
+
+def test_jobs_give_back_their_settings():
+    settings = resolve(dataset="ppi", backbone="gat", method="ptdnet", seeds=1, first_seed=3, fanouts=[5, 5])
+    assert settings_of(json.loads(json.dumps(Plan().job_of(settings)))) == settings
+    assert name_of(Plan().job(0, dataset="cora", noise_edges=20000)) == "cora+20000"
+    assert name_of(Plan().job(0, dataset="cora", task="link")) == "cora-link"
+    assert group_of(Plan().job(0, dataset="some/where/mine.npz")) == "mine"
+
+
+def test_two_studies_share_a_run():
+    shared = {key_of(job) for job in classification.jobs(Plan())} & {key_of(job) for job in noise.jobs(Plan())}
+    assert len(shared) == 5 * (1 + 3 * (len(METHODS) - 1))  # Cora without noise, five seeds, one MLP for all
+
+
+def test_runs_are_recorded_once_and_are_those_of_train(tmp_path):
+    jobs = [QUICK.job(seed, dataset="cora", method="ptdnet") for seed in range(2)]
+    records = Records(tmp_path)
+    run([*jobs, jobs[0]], records, workers=2)
+    assert sorted(keys(tmp_path)) == sorted(map(key_of, jobs))
+    before = lines(tmp_path)
+    run(jobs, Records(tmp_path), workers=2)
+    assert lines(tmp_path) == before
+    for seed, job in enumerate(jobs):
+        want = train(settings_of(job), synthetic(seed, class_size=20, num_pairs=300)).seeds[0]["result"]
+        got = records.get(job)
+        assert got["test"] == pytest.approx(want["test"], rel=1e-5)
+        assert got["kept"] == pytest.approx(want["kept"], rel=1e-5)
+
+
+def test_a_folder_that_is_at_work_is_refused(tmp_path, capsys):
+    with Records(tmp_path).locked():
+        assert main(["reproduce", "--quick", "--only", "statistics", "--out", str(tmp_path)]) == 2
+    assert "another process is at work" in capsys.readouterr().err
+    assert main(["reproduce", "--only", "statistic"]) == 2
+    assert "there is no study 'statistic'; there are statistics, " in capsys.readouterr().err
+
+
+def test_quick_makes_everything_and_a_kill_costs_nothing(tmp_path):
+    command = [sys.executable, "-m", "dgl_ptdnet", "reproduce", "--quick"]
+    out = tmp_path / "out" / "quick"
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as running:
+        while running.poll() is None and (not out.exists() or sum(map(len, lines(out).values())) < 100):
+            time.sleep(0.05)
+        workers = psutil.Process(running.pid).children(recursive=True)
+        running.send_signal(signal.SIGKILL)
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive
+    before = lines(out)
+    assert 100 <= sum(map(len, before.values())) < 300
+    with open(next(out.glob("cora.jsonl")), "ab") as file:
+        file.write(b'{"job": {"settings"')
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    after = lines(out)
+    assert all(after[name][: len(of)] == of for name, of in before.items())
+    jobs = {key_of(job) for study in STUDIES.values() for job in study.jobs(QUICK)}
+    assert sorted(keys(out)) == sorted(jobs)
+
+    text = (out / "results.md").read_text()
+    assert text == page_text(QUICK, Records(out))
+    assert all(f"## {study.TITLE}" in text for study in STUDIES.values())
+    drawn = {path.stem for path in (out / "results").iterdir()}
+    assert drawn == {"noise", "good_bad_edges", "denoising", "regularizers", "rank", "depth"}
+    assert all(f"results/{name}.png" in text for name in drawn)
+    assert "not run yet" not in text
+
+
+# The search.
+
+
+def test_every_method_has_the_same_number_of_trials_and_its_defaults_first():
+    for name in SEARCHED:
+        cells = cells_of(name)
+        searched = {cell["method"] for cell in cells}
+        assert searched == ({"basic"} if name == "ppi" else set(ALL_METHODS) - ({"mlp"} if "-link" in name else set()))
+        for cell in cells:
+            settings = resolve(cell)
+            space = search_space(settings)
+            trials = trials_of(settings, space, 6)
+            assert len(trials) == 6
+            assert trials[0] == {value: getattr(settings, value) for value in space}
+            assert trials == trials_of(settings, space, 6)
+            for trial in trials:
+                replace(settings, **trial)
+    with pytest.raises(ValueError, match="there is no search for 'mine'"):
+        cells_of("mine")
+
+
+def test_the_best_by_validation_is_chosen_and_the_test_is_not_looked_at(tmp_path, monkeypatch):
+    from dgl_ptdnet.studies import search as module
+
+    ran = []
+
+    def figures(jobs, records, **options):
+        for job in jobs:
+            if records.get(job) is None:
+                ran.append(job)
+                s = settings_of(job)
+                records.add(job, {"val": round(s.lr, 2), "val_loss": s.weight_decay, "test": -s.lr})
+
+    monkeypatch.setattr(module, "run", figures)
+    records = Records(tmp_path)
+    search(["synthetic"], records, QUICK, trials=8)
+    found = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
+    assert [row["cell"]["method"] for row in found] == list(ALL_METHODS)
+    assert len(ran) == len(ALL_METHODS) * (8 + 2 * 2)
+    for row in found:
+        assert "test" not in json.dumps(row)
+        best = max(row["trials"], key=lambda trial: (round(trial["lr"], 2), -trial["weight_decay"]))
+        assert row["trials"][row["chosen"]] == best
+        assert sorted(len(trial["val"]) for trial in row["trials"]) == [1] * 6 + [3] * 2
+        key = {"dataset": "synthetic", "backbone": "gcn", "method": row["cell"]["method"]}
+        written = defaults(key, tmp_path / "defaults")
+        assert written == {name: value for name, value in best.items() if not name.startswith("val")}
+    before, count = (tmp_path / "search.jsonl").read_bytes(), len(ran)
+    search(["synthetic"], Records(tmp_path), QUICK, trials=8)
+    assert ((tmp_path / "search.jsonl").read_bytes(), len(ran)) == (before, count)
+
+
+def test_noise_takes_the_nearest_defaults_and_links_have_their_own(tmp_path):
+    for name, lr in (("common", 0.1), ("cora", 0.2), ("cora+20000", 0.3), ("cora+nearly", 0.4), ("cora-link", 0.5)):
+        (tmp_path / f"{name}.toml").write_text(f"# {name}\n# second\nlr = {lr}\n")
+    for level, lr in ((0, 0.2), (1000, 0.2), (9999, 0.2), (10000, 0.3), (15000, 0.3), (90000, 0.3)):
+        assert defaults({"dataset": "cora", "noise_edges": level}, tmp_path) == {"lr": lr}
+    assert defaults({"dataset": "cora", "task": "link"}, tmp_path) == {"lr": 0.5}
+    assert defaults({"dataset": "pubmed", "task": "link"}, tmp_path) == {"lr": 0.1}
+    update_defaults(tmp_path / "cora.toml", "basic", "gcn", {"lr": 0.6})
+    assert (tmp_path / "cora.toml").read_text() == "# cora\n# second\nlr = 0.2\n\n[basic.gcn]\nlr = 0.6\n"
+
+
+# Controls without gates.
+
+
+def test_controls_are_for_basic():
+    with pytest.raises(ValueError, match="control is for the method basic"):
+        Settings(method="ptdnet", control="shut")
+    assert {row["control"] for row in CONTROLS.values()} == {"node-mlp", "shut", "shut-node-mlp", "self-training"}
+    assert set(ALL_METHODS) == {row["method"] for row in ROWS.values()}
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "sage", "gat"])
+def test_a_shut_layer_does_not_look_at_edges(backbone):
+    data = synthetic(class_size=20, num_pairs=300)
+    given = {"dataset": "synthetic", "backbone": backbone, "method": "basic", "hidden": 4, "seeds": 1, "epochs": 2}
+    given["dropout"] = 0.0  # that of attention draws for every edge, dropped or not
+    one, none = (
+        train(resolve(given, layers=1, control="shut"), g).seeds[0]["history"]
+        for g in (data.graph, ptd_without_edges(data.graph))
+    )
+    assert [row["val_loss"] for row in one] == pytest.approx([row["val_loss"] for row in none], rel=1e-6)
+    open_ = train(resolve(given, layers=1), data.graph).seeds[0]["history"]
+    assert open_[-1]["val_loss"] != pytest.approx(one[-1]["val_loss"], rel=1e-6)
+
+
+def ptd_without_edges(g):
+    import dgl
+
+    return dgl.remove_edges(g, torch.arange(g.num_edges()))
+
+
+def test_the_node_mlp_has_about_the_size_of_a_gate():
+    def size(**given):
+        model = build(resolve(dataset="cora", backbone="gcn", **given), 1433, 7)
+        return sum(parameter.numel() for parameter in model.parameters())
+
+    basic = size(method="basic", hidden=32)
+    mlp, gate = size(method="basic", hidden=32, control="node-mlp"), size(method="ptdnet-wl", hidden=32)
+    assert mlp - basic == pytest.approx(gate - basic, rel=0.05)
+
+
+def test_self_training_begins_after_the_warm_up_and_resumes(monkeypatch, tmp_path):
+    monkeypatch.setitem(Agreement.__init__.__kwdefaults__, "warmup", 3)
+    given = {"dataset": "synthetic", "method": "basic", "hidden": 4, "seeds": 1, "epochs": 6}
+    basic, taught = (
+        [row["val_loss"] for row in train(resolve(given, control=control), small()).seeds[0]["history"]]
+        for control in ("none", "self-training")
+    )
+    assert taught[:3] == basic[:3]
+    assert taught[3] != basic[3]
+    settings = resolve(given, control="self-training")
+    train(settings, small(), out=tmp_path / "run")
+    state = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
+    assert [row["val_loss"] for row in state["finished"][0]["history"]] == taught
+    with pytest.raises(ValueError, match="one label a node"):
+        train(replace(settings, batch_size=8), small())
+
+
+# Jobs, tables, the page.
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_edges_of_one_kind_are_removed_with_their_reverse(same):
+    job = {"settings": {"dataset": "synthetic"}, "data": {"make": "synthetic", "remove": [same, 0.4]}}
+    g = graph_of(job, None).graph
+    src, dst = g.edges()
+    equal = g.ndata["label"][src] == g.ndata["label"][dst]
+    assert [int((equal == kind).sum()) for kind in (same, not same)] == [3000, 5000]
+    assert set(zip(src.tolist(), dst.tolist())) == set(zip(dst.tolist(), src.tolist()))
+
+
+def test_the_dense_algorithm_gives_the_norm_and_its_gradient():
+    g = small()
+    index, z = edges_of(g).index, torch.rand(g.num_edges(), dtype=torch.float64, requires_grad=True)
+    value = dense_norm(index.src, index.dst, g.num_nodes(), z, 4)
+    gradient = torch.autograd.grad(value, z)[0]
+    matrix = torch.zeros(g.num_nodes(), g.num_nodes(), dtype=torch.float64)
+    u, values, vh = torch.linalg.svd(
+        matrix.index_put((index.src.long(), index.dst.long()), z.detach(), accumulate=True)
+    )
+    assert float(value.detach()) == pytest.approx(float(values[:4].sum()), rel=1e-10)
+    want = (u[index.src.long(), :4] * vh[:4, index.dst.long()].T).sum(1)
+    torch.testing.assert_close(gradient, want, rtol=0, atol=1e-8)
+
+
+def test_times_are_of_both_algorithms():
+    job = next(job for job in STUDIES["rank"].jobs(QUICK) if job.get("alone"))
+    assert min(execute(job).values()) > 0
+
+
+def test_the_test_against_basic_is_paired(tmp_path):
+    records = Records(tmp_path)
+    jobs = {row: [Plan().job(seed, method=row) for seed in range(5)] for row in ("basic", "dropedge")}
+    spread = [0.5, 0.6, 0.7, 0.8, 0.9]
+    for number, (a, b) in enumerate(zip(*jobs.values())):
+        records.add(a, {"test": spread[number], "val": 0.5})
+        if number != 2:
+            records.add(b, {"test": spread[number] + 0.01 + 0.001 * (number % 2), "val": 0.5})
+    basic, other = (Runs(records, of) for of in jobs.values())
+    assert paired_p(other, basic) < 0.001  # not paired, it would be nothing
+    assert paired_p(basic, basic) is None
+    assert str(basic) == "0.700 ± 0.158"
+    assert (len(other), str(Runs(records, []))) == (4, "–")
+
+
+def test_claims_say_where_they_do_not_hold():
+    assert "not run yet" in claim("x", {})
+    assert "**holds** in all 2" in claim("x", {"a": True, "b": True})
+    assert "in 1 of 2; not in b" in claim("x", {"a": True, "b": False})
+    assert "does **not** hold" in claim("x", {"a": False})
+
+
+def test_the_page_can_be_written_before_anything_ran_and_changes_with_the_records(tmp_path):
+    records = Records(tmp_path / "results")
+    write_page(tmp_path / "page.md", Plan(), records)
+    empty = (tmp_path / "page.md").read_text()
+    assert "not run yet" in empty
+    job = Plan().job(0, dataset="citeseer", backbone="gat", method="dropedge")
+    records.add(job, {"test": 0.7123, "val": 0.7})
+    assert "0.712" in page_text(Plan(), records)
+    assert page_text(Plan(), records) != empty
+
+
+@pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="there are no records in results/")
+def test_the_page_says_what_the_records_say():
+    want = page_text(Plan(), Records(ROOT / "results"))
+    assert (ROOT / "docs" / "results.md").read_text() == want, "run `dgl-ptdnet reproduce --report`"
+
+
+def test_a_file_gets_every_method(tmp_path):
+    plan = Plan(files=(os.path.join("some", "mine.npz"),))
+    mine = [settings_of(job) for job in classification.jobs(plan) if group_of(job) == "mine"]
+    assert {s.method for s in mine} == set(ALL_METHODS)
+    assert {s.backbone for s in mine} == {"gcn", "sage", "gat"}
+
+
+def test_the_kind_of_noise_reaches_the_runs():
+    jobs = noise.jobs(Plan(noise_kind="hubs"))
+    assert {(settings_of(job).noise_kind, name_of(job)) for job in jobs} == {("hubs", "cora+20000")}
+
+
+def test_a_run_that_fails_is_named(tmp_path):
+    job = {"settings": {"dataset": "nowhere.npz", "seeds": 1}}
+    with pytest.raises(ValueError, match=r"the run .*nowhere.npz.* failed: .*nowhere.npz"):
+        run([job], Records(tmp_path))
