@@ -1,7 +1,7 @@
 """The studies: a queue that loses and repeats nothing, a search by validation alone, a page of records alone."""
 
+import copy
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import dgl
 import psutil
 import pytest
 import torch
@@ -17,7 +18,7 @@ from dgl_ptdnet.agreement import Agreement
 from dgl_ptdnet.cli import main
 from dgl_ptdnet.data import synthetic
 from dgl_ptdnet.graph import edges_of
-from dgl_ptdnet.studies import STUDIES, classification, noise
+from dgl_ptdnet.studies import STUDIES, classification, jobs, noise, queue, reproduce
 from dgl_ptdnet.studies.jobs import Plan, execute, graph_of, group_of, name_of, settings_of
 from dgl_ptdnet.studies.page import page_text, write_page
 from dgl_ptdnet.studies.queue import Records, key_of, run
@@ -26,10 +27,13 @@ from dgl_ptdnet.studies.rows import CONTROLS, METHODS, ROWS
 from dgl_ptdnet.studies.search import SEARCHED, cells_of, search, trials_of
 from dgl_ptdnet.studies.tables import Runs, claim, paired_p
 from dgl_ptdnet.train import resolve, train
+from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.models import build
+from dgl_ptdnet.train.run import make_data
 from dgl_ptdnet.train.settings import METHODS as ALL_METHODS
 from dgl_ptdnet.train.settings import Settings, defaults, update_defaults
 from dgl_ptdnet.train.sweep import search_space
+from dgl_ptdnet.train.tasks import make_task
 
 ROOT = Path(__file__).parents[1]
 QUICK = Plan(quick=True)
@@ -252,6 +256,13 @@ def test_self_training_begins_after_the_warm_up_and_resumes(monkeypatch, tmp_pat
     train(settings, small(), out=tmp_path / "run")
     state = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
     assert [row["val_loss"] for row in state["finished"][0]["history"]] == taught
+    first, second = (Trainer(make_task(make_data(settings, 0, small()), settings, 0), settings, 0) for _ in range(2))
+    for _ in range(4):
+        first.run_epoch()
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    while not second.done:
+        second.run_epoch()
+    assert [row["val_loss"] for row in second.history] == taught
     with pytest.raises(ValueError, match="one label a node"):
         train(replace(settings, batch_size=8), small())
 
@@ -327,11 +338,17 @@ def test_the_page_says_what_the_records_say():
     assert (ROOT / "docs" / "results.md").read_text() == want, "run `dgl-ptdnet reproduce --report`"
 
 
-def test_a_file_gets_every_method(tmp_path):
-    plan = Plan(files=(os.path.join("some", "mine.npz"),))
-    mine = [settings_of(job) for job in classification.jobs(plan) if group_of(job) == "mine"]
-    assert {s.method for s in mine} == set(ALL_METHODS)
-    assert {s.backbone for s in mine} == {"gcn", "sage", "gat"}
+@pytest.mark.parametrize("several", [False, True])
+def test_a_file_gets_every_method_that_fits_its_labels(several, tmp_path):
+    g = synthetic(0).graph
+    if several:
+        g.ndata["label"] = torch.nn.functional.one_hot(g.ndata["label"]).float()
+    path = str(tmp_path / "mine.bin")
+    dgl.save_graphs(path, [g])
+    mine = [job for job in classification.jobs(Plan(files=(path,))) if group_of(job) == "mine"]
+    assert {settings_of(job).method for job in mine} == set(ALL_METHODS)
+    assert {settings_of(job).backbone for job in mine} == {"gcn", "sage", "gat"}
+    assert any(settings_of(job).control == "self-training" for job in mine) != several
 
 
 def test_the_kind_of_noise_reaches_the_runs():
@@ -343,3 +360,32 @@ def test_a_run_that_fails_is_named(tmp_path):
     job = {"settings": {"dataset": "nowhere.npz", "seeds": 1}}
     with pytest.raises(ValueError, match=r"the run .*nowhere.npz.* failed: .*nowhere.npz"):
         run([job], Records(tmp_path))
+
+
+def test_a_run_that_fails_does_not_cost_those_beside_it(tmp_path):
+    good = Plan(quick=True).job(0, dataset="cora", backbone="gcn", method="basic")
+    with pytest.raises(ValueError, match=r"nowhere\.npz"):
+        run([{"settings": {"dataset": "nowhere.npz", "seeds": 1}}, good], Records(tmp_path), workers=2)
+    assert Records(tmp_path).get(good)["test"] >= 0
+
+
+def test_records_outlive_a_change_of_the_programs_own_settings(tmp_path, monkeypatch):
+    before = {"settings": {"dataset": "cora", "method": "basic"}}
+    Records(tmp_path).add(before, {"test": 0.5})
+    changed = {**jobs.own_values(), "lr": 0.5}
+    monkeypatch.setattr(queue, "own_values", lambda: changed)
+    records = Records(tmp_path)
+    assert records.get(before) is None
+    assert records.get({"settings": {**before["settings"], "lr": 0.01}})["test"] == 0.5
+    records.add(before, {"test": 0.25})
+    assert Records(tmp_path).get(before)["test"] == 0.25
+    monkeypatch.undo()
+    assert Records(tmp_path).get(before)["test"] == 0.5
+
+
+def test_a_data_set_that_no_run_is_on_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"no run is on coar; there are .*cora"):
+        reproduce(only=["classification"], datasets=["coar"], out=tmp_path)
+    with pytest.raises(ValueError, match="there is no search for 'coar'"):
+        reproduce(searching=True, datasets=["cora", "coar"], out=tmp_path)
+    assert not list(tmp_path.glob("*.jsonl"))

@@ -15,10 +15,10 @@ from dgl_ptdnet.agreement import Agreement
 from dgl_ptdnet.data import Dataset, synthetic
 from dgl_ptdnet.train import GNN, Settings, load_run, resolve, sweep, train
 from dgl_ptdnet.train.features import SparseRows, dropout, features
-from dgl_ptdnet.train.folder import write_whole
 from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.settings import BACKBONES, METHODS, defaults, read_settings, read_toml, update_defaults
 from dgl_ptdnet.train.tasks import LinkPrediction, NodeClassification, make_task, with_loops
+from dgl_ptdnet.train.write import write_whole
 
 KEYS = {"dataset", "backbone", "method", "noise_edges", "metric", "val", "test", "mean", "std", "epoch_seconds"}
 
@@ -539,7 +539,10 @@ def test_a_sweep_goes_on_where_it_was(tmp_path):
     assert len(tried) == 6
     assert tried[0]["lr"] == s.lr
     assert max(tried, key=lambda row: row["validation"])["validation"] == max(row["validation"] for row in tried)
-    assert read_settings(tmp_path / "parts" / "best.toml")["dropedge"] == best["dropedge"]
+    found = read_settings(tmp_path / "parts" / "best.toml")
+    assert found["dropedge"] == best["dropedge"]
+    assert found["layers"] == s.layers  # the network that was searched for, not another
+    assert "seeds" not in found
     with pytest.raises(ValueError, match="other settings"):
         sweep(settings(method="basic"), tmp_path / "parts", trials=6, data=data)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from .jobs import Plan
 from .queue import Records
-from .rows import BACKBONES, CONTROLS, jobs_of, rows_of
+from .rows import BACKBONES, CONTROLS, jobs_of, one_label, rows_of
 from .tables import (
     NAMES,
     NONE,
@@ -81,7 +81,7 @@ def text(plan: Plan, records: Records) -> str:
             )
         figures = PAPER.get(dataset, {}), AUTHORS.get(dataset, {})
         parts.append(method_table(plan, records, {"dataset": dataset}, SEEDS.get(dataset, 10), *figures))
-        if dataset != "ppi":
+        if one_label(dataset):
             parts.append(gate_table(plan, records, {"dataset": dataset}, SEEDS.get(dataset, 10)))
     return "".join(parts)
 

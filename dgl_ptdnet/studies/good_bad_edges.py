@@ -37,7 +37,7 @@ def text(plan: Plan, records: Records) -> str:
     for name, of in curves.items():
         pairs = [(a, b, share) for a, b, share in zip(of, of[1:], SHARES[1:]) if len(a) and len(b)]
         rises = name == SIDES[False]
-        steps[name] = {f"{share:.0%}": (b.mean > a.mean) == rises for a, b, share in pairs}
+        steps[name] = {f"{share:.0%}": b.mean > a.mean if rises else b.mean < a.mean for a, b, share in pairs}
     return (
         claim("Each step of removing edges between different labels raises accuracy", steps[SIDES[False]])
         + claim("Each step of removing edges between the same label lowers it", steps[SIDES[True]])

@@ -69,11 +69,16 @@ class Plan:
         return {**job, "data": data} if data else job
 
 
+def own_values() -> dict[str, Any]:
+    """What :class:`Settings` has by itself, as JSON has it."""
+    return {s.name: list(s.default) if isinstance(s.default, tuple) else s.default for s in fields(Settings)}
+
+
 def as_changes(settings: Settings) -> dict[str, Any]:
     """What the run is called by, and the settings that differ from the values that :class:`Settings` has by itself."""
-    values = {setting.name: (getattr(settings, setting.name), setting.default) for setting in fields(Settings)}
-    changes = {name: value for name, (value, default) in values.items() if name in _NAMED or value != default}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in changes.items()}
+    values = {name: getattr(settings, name) for name in own_values()}
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {name: values[name] for name, default in own_values().items() if name in _NAMED or values[name] != default}
 
 
 def settings_of(job: dict[str, Any]) -> Settings:

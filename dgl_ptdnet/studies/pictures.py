@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from ..train.folder import write_whole
+from ..train.write import write_whole
 
 
 def subplots(columns: int, width: float = 4.2) -> tuple[Any, Any]:

@@ -18,21 +18,26 @@ from typing import Any
 
 from tqdm import tqdm
 
-from .jobs import execute, group_of
+from ..train.write import write_whole
+from .jobs import execute, group_of, own_values
 
 Job = dict[str, Any]
 Record = dict[str, Any]
 
 
-def key_of(job: Job) -> str:
-    """Equal for equal jobs."""
+def key_of(job: Job, values: dict[str, Any] | None = None) -> str:
+    """Equal for equal jobs. ``values`` are those of the settings that the job does not name; default: today's."""
+    if "settings" in job:
+        job = {**job, "settings": {**own_values(), **(values or {}), **job["settings"]}}
     return json.dumps(job, sort_keys=True)
 
 
 class Records:
     """What is known of the jobs that have ended: ``GROUP.jsonl`` files of a folder, a line a job.
 
-    A line that was cut off when the machine or the process died has no end; it counts as not written.
+    A line that was cut off when the machine or the process died has no end; it counts as not written. A line names the
+    settings that differ from those in ``settings.json``, which are the program's own when the folder was made: should
+    these change one day, old records remain what they were.
 
     Examples
     --------
@@ -48,11 +53,13 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._known: dict[str, Record] = {}
+        known = folder / "settings.json"
+        self._values = json.loads(known.read_text()) if known.exists() else own_values()
         for path in sorted(folder.glob("*.jsonl")):
             for line in path.read_bytes().split(b"\n")[:-1]:
                 record = json.loads(line)
                 if "job" in record:
-                    self._known[key_of(record["job"])] = record
+                    self._known[key_of(record["job"], self._values)] = record
 
     def get(self, job: Job) -> Record | None:
         """The record of a job, if there is one."""
@@ -64,8 +71,17 @@ class Records:
 
     def add(self, job: Job, results: Record) -> None:
         """Appends a line, which is on the disk when this returns."""
-        record = {"job": job, **results}
+        written = job
+        if "settings" in job:
+            settings = {**own_values(), **job["settings"]}
+            written = {
+                **job,
+                "settings": {k: v for k, v in settings.items() if k in job["settings"] or self._own(k, v)},
+            }
+        record = {"job": written, **results}
         self.folder.mkdir(parents=True, exist_ok=True)
+        if not (self.folder / "settings.json").exists():
+            write_whole(self.folder / "settings.json", json.dumps(self._values, indent=1) + "\n")
         with open(self.folder / f"{group_of(job)}.jsonl", "ab+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(0)
@@ -75,6 +91,10 @@ class Records:
             file.flush()
             os.fsync(file.fileno())
         self._known[key_of(job)] = record
+
+    def _own(self, name: str, value: Any) -> bool:
+        """Whether a line must name a setting: its value is not the one that the folder takes for granted."""
+        return name in self._values and self._values[name] != value
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -106,6 +126,8 @@ def run(jobs: Iterable[Job], records: Records, *, data_dir: Any = None, workers:
     name : str
         What the bar shows.
     """
+    if workers < 0:
+        raise ValueError(f"workers must not be negative; got {workers}")
     missing = {key_of(job): job for job in jobs if records.get(job) is None}
     together = [job for job in missing.values() if not job.get("alone")]
     alone = [job for job in missing.values() if job.get("alone")]
@@ -123,9 +145,19 @@ def _run(jobs: list[Job], records: Records, data_dir: Any, workers: int, bar: An
         pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _end_with_parent)
         try:
             waiting = {pool.submit(execute, job, data_dir): job for job in jobs}
+            failure: ValueError | None = None
             for done in as_completed(waiting):
-                records.add(waiting[done], _result(done, waiting[done]))
-                bar.update()
+                if done.cancelled():
+                    continue
+                try:
+                    records.add(waiting[done], _result(done, waiting[done]))
+                    bar.update()
+                except ValueError as error:  # what runs beside it is not lost
+                    failure = failure or error
+                    for other in waiting:
+                        other.cancel()
+            if failure:
+                raise failure
         finally:
             pool.shutdown(cancel_futures=True)
     finally:

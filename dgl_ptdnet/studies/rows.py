@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from ..data import load
 from .jobs import Plan
 
 BACKBONES = ("gcn", "sage", "gat")
@@ -30,9 +32,20 @@ ROWS = {**METHODS, **PARTS, **CONTROLS}
 ONE_LABEL_ONLY = ("ptdnet-plus, prior only", "ptdnet-plus, agreement only", "control: Basic + self-training")
 
 
+@cache
+def one_label(dataset: str) -> bool:
+    """Whether a data set is one graph whose nodes have one label each. Files are read for it."""
+    if dataset == "ppi":
+        return False
+    if not dataset.endswith((".npz", ".bin")):
+        return True
+    data = load(dataset)
+    return not data.multilabel and len(data.graphs) == 1
+
+
 def rows_of(dataset: str) -> list[str]:
-    """The rows that a data set has. On PPI, where nodes have several labels, ptdnet-plus has no agreement."""
-    return [row for row in ROWS if dataset != "ppi" or row not in ONE_LABEL_ONLY]
+    """The rows that a data set has. Where nodes have several labels, as on PPI, ptdnet-plus has no agreement."""
+    return [row for row in ROWS if one_label(dataset) or row not in ONE_LABEL_ONLY]
 
 
 def jobs_of(plan: Plan, row: str, seeds: int, **given: Any) -> list[dict[str, Any]]:

@@ -9,9 +9,9 @@ from statistics import fmean
 from typing import Any, Callable
 
 from ..train import Settings, resolve
-from ..train.folder import write_whole
 from ..train.settings import DEFAULTS, METHODS, read_toml, update_defaults
-from ..train.sweep import search_space, suggest
+from ..train.sweep import import_optuna, search_space, suggest
+from ..train.write import write_whole
 from .jobs import Plan
 from .queue import Records, run
 from .rows import BACKBONES
@@ -45,8 +45,7 @@ def cells_of(name: str) -> list[dict[str, Any]]:
 
 def trials_of(settings: Settings, space: dict[str, Any], number: int) -> list[dict[str, Any]]:
     """What is tried: the settings themselves, then random draws, the same ones for the same space."""
-    import optuna
-
+    optuna = import_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     drawn = [{name: getattr(settings, name) for name in space}]
@@ -103,8 +102,9 @@ def search(
             best = cell.trials[cell.best(records)]
             _remember(records.folder / "search.jsonl", cell.record(records))
             if not path.exists():
-                path.write_text(f"# Found by `dgl-ptdnet reproduce --search --dataset {name}`.\n")
-            for method in METHODS if name == "ppi" else [cell.cell["method"]]:
+                write_whole(path, f"# Found by `dgl-ptdnet reproduce --search --dataset {name}`.\n")
+            methods = METHODS if name == "ppi" else [cell.cell["method"]]
+            for method in sorted(methods, key=lambda method: method == "basic"):  # last what says that all is done
                 update_defaults(path, method, cell.cell["backbone"], best)
         say(
             f"{name}: {len(cells)} searches of {trials} trials, see {path}"

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from .folder import write_whole
+from .write import write_whole
 
 
 def draw(path: Path, metric: str, seeds: list[dict[str, Any]]) -> None:

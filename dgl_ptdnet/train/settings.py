@@ -17,6 +17,7 @@ except ImportError:  # Python < 3.11
     import tomli as tomllib  # type: ignore[no-redef]
 
 from ..data.noise import KINDS
+from .write import write_whole
 
 BACKBONES = ("gcn", "sage", "gat", "gin")
 METHODS = ("basic", "mlp", "dropedge", "neuralsparse", "ptdnet-wl", "ptdnet", "ptdnet-plus")
@@ -254,4 +255,4 @@ def update_defaults(path: Path, method: str, backbone: str, values: Mapping[str,
                 write((*prefix, k), v)
 
     write((), tables)
-    path.write_text("".join([*top, *lines]).lstrip("\n"), encoding="utf-8")
+    write_whole(path, "".join([*top, *lines]).lstrip("\n"))

@@ -8,11 +8,20 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Callable
 
-from .folder import write_whole
 from .run import train
 from .settings import DEFAULTS, Settings, merged, read_toml, to_toml
+from .write import write_whole
 
-_FIXED = ("dataset", "backbone", "method", "task", "noise_edges", "noise_kind")
+_NOT_OF_A_NETWORK = ("seeds", "first_seed", "threads", "device")  # what a search's runs have for its own sake
+
+
+def import_optuna() -> Any:
+    """Optuna, which is needed for searches alone."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError("a search for settings needs Optuna: pip install optuna") from error
+    return optuna
 
 
 def search_space(settings: Settings, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
@@ -59,10 +68,7 @@ def sweep(
     What a trial tries depends on the trials before it and its number alone, so a search that was ended and begun again
     finds the same. The test split is not looked at.
     """
-    try:
-        import optuna
-    except ImportError as error:
-        raise ImportError("a sweep needs Optuna: pip install optuna") from error
+    optuna = import_optuna()
     from sqlalchemy.exc import SQLAlchemyError
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -116,7 +122,7 @@ def _search(
         say(f"trial {number + 1} of {trials}: validation {last.value:.4f}, best {study.best_value:.4f}")
     lines = [json.dumps({"validation": trial.value, **trial.params}) for trial in _done(study)]
     write_whole(folder / "trials.jsonl", "\n".join(lines) + "\n")
-    best = {**{name: getattr(settings, name) for name in _FIXED}, **study.best_params}
+    best = {**{k: v for k, v in asdict(settings).items() if k not in _NOT_OF_A_NETWORK}, **study.best_params}
     write_whole(folder / "best.toml", to_toml(best))
     return study.best_params
 
