@@ -1,11 +1,12 @@
 """Training by mini-batches on a generated graph of 10 M edges and 1 M nodes: memory and speed.
 
-python benchmarks/large.py                         PTDNet-SAGE, 100 steps of 1,024 nodes
+python benchmarks/large.py                         PTDNet-wl on SAGE, 100 steps of 1,024 nodes
 python benchmarks/large.py --steps 0               a whole epoch (586 steps)
 
 Every step samples neighbours with DGL's sampler (10 and 10 a node), gates the sampled edges, and trains. An edge has
-the same gate as in the whole graph. Edges a second are sampled edges, of both layers, gated and trained on. The peak is
-of the whole process: data, graph, sampler, training and an evaluation on the whole graph. Results go to out/large.json.
+the draw that it has in the whole graph. Edges a second are sampled edges, of both layers, gated and trained on. The
+peak is of the whole process: data, graph, sampler, training and an evaluation on the whole graph. Results go to
+out/large.json.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000_000, help="default 1,000,000")
     parser.add_argument("--edges", type=int, default=10_000_000, help="default 10,000,000")
     parser.add_argument("--backbone", default="sage", help="gcn, sage, gat or gin; default sage")
-    parser.add_argument("--method", default="ptdnet", help="default ptdnet")
+    parser.add_argument(
+        "--method", default="ptdnet-wl", help="default ptdnet-wl: each sample has other singular values"
+    )
     parser.add_argument("--batch-size", type=int, default=1024, help="default 1024")
     parser.add_argument("--steps", type=int, default=100, help="steps of training; 0: an epoch (default 100)")
     parser.add_argument("--out", type=Path, default=Path("out/large.json"), help="default out/large.json")
@@ -43,7 +46,6 @@ def main() -> None:
         method=args.method,
         batch_size=args.batch_size,
         fanouts=(10, 10),
-        rank=0.0,  # each sample would be a cold start
     )
     trainer = Trainer(make_task(data, settings, 0), settings, 0)
     made = time.perf_counter() - begin
