@@ -102,7 +102,7 @@ def search(
             best = cell.trials[cell.best(records)]
             _remember(records.folder / "search.jsonl", cell.record(records))
             if not path.exists():
-                write_whole(path, f"# Found by `dgl-ptdnet reproduce --search --dataset {name}`.\n")
+                write_whole(path, f"# Found by `dgl-ptdnet reproduce --search --dataset {name} --trials {trials}`.\n")
             methods = METHODS if name == "ppi" else [cell.cell["method"]]
             for method in sorted(methods, key=lambda method: method == "basic"):  # last what says that all is done
                 update_defaults(path, method, cell.cell["backbone"], best)
