@@ -121,8 +121,15 @@ def page_text(plan: Plan, records: Records) -> str:
     """The page, from records alone."""
     parts = [_TOP, _QUICK if plan.quick else ""]
     for name, study in STUDIES.items():
-        parts.append(f"\n## {study.TITLE}\n\n`dgl-ptdnet reproduce --only {name}`\n\n{study.text(plan, records)}")
+        text = study.text(plan, records) if _began(study, plan, records) else "Not run yet.\n"
+        parts.append(f"\n## {study.TITLE}\n\n`dgl-ptdnet reproduce --only {name}`\n\n{text}")
     return "".join(parts)
+
+
+def _began(study: Any, plan: Plan, records: Records) -> bool:
+    """Whether a study has a tenth of its records: others lend it some before it has run."""
+    jobs = study.jobs(plan)
+    return 10 * len(records.of(jobs)) >= len(jobs)
 
 
 def write_page(page: Path, plan: Plan, records: Records) -> None:
@@ -130,6 +137,6 @@ def write_page(page: Path, plan: Plan, records: Records) -> None:
     folder = page.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     for study in STUDIES.values():
-        if hasattr(study, "draw"):
+        if hasattr(study, "draw") and _began(study, plan, records):
             study.draw(plan, records, folder)
     write_whole(page, page_text(plan, records))
