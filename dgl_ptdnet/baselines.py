@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .gate import EdgeMLP, Gate
 from .graph import edge_ids, edges_of, pair_of
-from .ops import EdgeIndex, degrees, edge_gate, edge_scores
+from .ops import EdgeIndex, acc_dtype, degrees, edge_gate, edge_scores
 from .reference import philox_bits
 
 
@@ -53,7 +53,7 @@ class DropEdge(Gate):
         edges = edges_of(g)
         index, like = edges.index, pair_of(g, h)[0]
         noise = self.draw()
-        acc = torch.float64 if like.dtype == torch.float64 else torch.float32
+        acc = acc_dtype(like)
         if noise is None or self.p == 0:
             return self.keep(edges, like.new_ones(index.num_edges, dtype=acc))
         # A cold gate with the same logit everywhere is a coin for each edge, keyed by its id.

@@ -15,7 +15,7 @@ from torch.nn import functional
 from ._dgl import dgl
 from .gate import EdgeGate
 from .graph import edges_of, pair_of
-from .ops import aggregate, attention, attention_v2, degrees, linear_maps, maximum, normalize
+from .ops import acc_dtype, aggregate, attention, attention_v2, degrees, linear_maps, maximum, normalize
 from .pruning import keep_edges
 
 log = logging.getLogger("dgl_ptdnet")
@@ -121,9 +121,14 @@ class Call:
             self._rows = tuple(made[: len(first)])
         return made[len(first) :]
 
+    def dropped(self, conv: Any, feat: Any) -> tuple[Tensor, Tensor]:
+        """Features of sources and destinations after the convolution's own dropout."""
+        pair = isinstance(feat, tuple)
+        return pair_of(self.graph, tuple(map(conv.feat_drop, feat)) if pair else conv.feat_drop(feat))
+
     def gates(self, like: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """In the dtype that goes with the features, times the caller's own weights."""
-        z = self.z.to(torch.float64 if like.dtype == torch.float64 else torch.float32)
+        z = self.z.to(acc_dtype(like))
         return z if edge_weight is None else z * self._weights(edge_weight, z)
 
     def normalized(self, like: Tensor, norm: str, floor: float, edge_weight: Tensor | None) -> Tensor:
@@ -182,10 +187,7 @@ def _graph_conv(
 
 def _sage_conv(layer: Denoised, call: Call, feat: Any, edge_weight: Tensor | None = None) -> Tensor:
     conv: Any = layer.conv
-    if isinstance(feat, tuple):
-        h, h_self = conv.feat_drop(feat[0]), conv.feat_drop(feat[1])
-    else:
-        h, h_self = pair_of(call.graph, conv.feat_drop(feat))
+    h, h_self = call.dropped(conv, feat)
     kind = conv._aggre_type
     first = kind in ("mean", "gcn") and conv._in_src_feats > conv._out_feats  # the fewer numbers to sum
     layers = [conv.fc_self] if kind != "gcn" and h_self is h else []
@@ -267,10 +269,7 @@ def _gat_conv(
     conv: Any = layer.conv
     call.check_in_degrees(conv)
     to_src, to_dst = (conv.fc_src, conv.fc_dst) if hasattr(conv, "fc_src") else (conv.fc, conv.fc)
-    if isinstance(feat, tuple):
-        h_src, h_dst = conv.feat_drop(feat[0]), conv.feat_drop(feat[1])
-    else:
-        h_src, h_dst = pair_of(call.graph, conv.feat_drop(feat))
+    h_src, h_dst = call.dropped(conv, feat)
 
     def score_map(linear: Any, attn: Tensor) -> Tensor:
         """From features straight to scores, [heads, F_in]: heads numbers a node instead of heads x F_out."""
@@ -295,11 +294,10 @@ def _gat_conv(
 def _gatv2_conv(layer: Denoised, call: Call, feat: Any, get_attention: bool = False) -> Any:
     conv: Any = layer.conv
     call.check_in_degrees(conv)
+    h_src, h_dst = call.dropped(conv, feat)
     if isinstance(feat, tuple):
-        h_src, h_dst = conv.feat_drop(feat[0]), conv.feat_drop(feat[1])
         src, dst = call.maps(h_src, conv.fc_src)[0], call.maps(h_dst, conv.fc_dst)[0]
     else:
-        h_src, h_dst = pair_of(call.graph, conv.feat_drop(feat))
         made = call.maps(h_src, *([conv.fc_src] if conv.share_weights else [conv.fc_src, conv.fc_dst]))
         src, dst = made[0], made[-1][: len(h_dst)]
     src, dst = (x.unflatten(1, (conv._num_heads, conv._out_feats)) for x in (src, dst))

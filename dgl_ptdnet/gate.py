@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .graph import Edges, edge_ids, edges_of, pair_of, shared_ids
-from .ops import EdgeIndex, edge_dot, edge_gate, linear_maps
+from .ops import EdgeIndex, acc_dtype, edge_dot, edge_gate, linear_maps
 from .rank import LowRank
 
 
@@ -257,10 +257,9 @@ class EdgeGate(Gate):
             bias = self.edge_map(feats).squeeze(1) + (0 if bias is None else bias)
         if not self.self_loops and edges.loop_bias is not None:
             bias = edges.loop_bias if bias is None else torch.where(edges.loops, torch.inf, bias)  # type: ignore
-        acc = torch.float64 if p.dtype == torch.float64 else torch.float32
         z, kept = edge_gate(
             *(edges.index.src, edges.index.dst, p, q, w, self.c),
-            edge_bias=None if bias is None else bias.to(acc),
+            edge_bias=None if bias is None else bias.to(acc_dtype(p)),
             activation=self.mlp.activation,
             tau=self.tau,
             gamma=self.gamma,

@@ -1,7 +1,7 @@
 """The operators, on tensors alone: nothing here imports dgl. One file an operator."""
 
 from ._library import build_info, release_memory
-from .aggregate import aggregate, degrees, edge_dot, maximum, normalize
+from .aggregate import acc_dtype, aggregate, degrees, edge_dot, maximum, normalize
 from .attention import attention, attention_v2, edge_scores
 from .edge_gate import edge_gate
 from .index import EdgeIndex
@@ -9,6 +9,7 @@ from .linear import linear_maps
 
 __all__ = [
     "EdgeIndex",
+    "acc_dtype",
     "aggregate",
     "attention",
     "attention_v2",

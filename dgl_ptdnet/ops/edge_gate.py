@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from . import _library
+from .aggregate import acc_dtype
 from .index import EdgeIndex
 
 _ops = torch.ops.dgl_ptdnet
@@ -117,7 +118,7 @@ def edge_gate(
         index = EdgeIndex(src, dst, p.shape[0], q.shape[0])
     else:
         index.check(src, dst)
-    acc = torch.float64 if p.dtype == torch.float64 else torch.float32
+    acc = acc_dtype(p)
     for name, value in (("w", w), ("c", c), ("edge_bias", edge_bias)):
         if value is not None and value.dtype not in (acc, p.dtype):
             raise TypeError(f"{name} must be {acc} (or of p's dtype, {p.dtype}); got {value.dtype}")

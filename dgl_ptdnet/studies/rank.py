@@ -14,7 +14,7 @@ from torch import Tensor
 from ..graph import edges_of
 from ..rank import LowRank
 from ..train import Settings
-from .jobs import Plan, graph_of
+from .jobs import Plan, graph_of, settings_of
 from .pictures import save, subplots
 from .queue import Records
 from .tables import NONE, Runs, claim, markdown, number
@@ -81,7 +81,7 @@ def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
     begins with the last one's vectors, and the dense algorithm's. The two take turns."""
     torch.set_num_threads(1)
     g = graph_of(job, data_dir).graph
-    index, k = edges_of(g).index, Settings(**job["settings"]).rank_k
+    index, k = edges_of(g).index, settings_of(job).rank_k
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(index.num_edges, generator=generator) + 1
     ours = LowRank(k)
