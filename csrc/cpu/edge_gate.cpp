@@ -44,9 +44,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> edge_gate(const Tensor& in_ptr, const
   const EdgeGateForward a =
       t.args({in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos}, negative_slope, tau, gamma, zeta, penalty, save);
   const EdgeGateKernels& k = kernels(a);
-  std::vector<double> kept(penalty ? count_tasks(a.index.edges) : 0);
-  at::parallel_for(0, count_tasks(a.index.edges), 1,
-                   [&](int64_t begin, int64_t end) { k.forward(a, begin, end, penalty ? kept.data() : nullptr); });
+  const int64_t tasks = count_tasks(a.index.edges);
+  std::vector<double> kept(penalty ? tasks : 0);
+  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) { k.logits_by_dst(a, begin, end); });
+  at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
+    k.gates_by_edge(a, begin, end, penalty ? kept.data() : nullptr);
+  });
   if (penalty) {
     double sum = 0;
     for (double part : kept) sum += part;

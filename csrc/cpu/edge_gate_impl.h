@@ -10,7 +10,7 @@
 namespace dgl_ptdnet::PTD_LEVEL {
 namespace {
 
-constexpr int block = 64;  // positions whose noise is drawn together: sixteen counters give 64 edges theirs
+constexpr int block = 64;  // edges whose noise is drawn together
 
 // 64-byte lines of a row of n elements, should it start at a line.
 template <class Row>
@@ -44,34 +44,29 @@ PTD_INLINE void philox16(const uint32_t* low, const uint32_t* high, uint64_t see
   }
 }
 
-// The upper 23 bits of the draws of n <= 64 edges; rounds up to whole vectors, so `edges` holds 64 numbers.
-PTD_INLINE void draw(const EdgeGateForward& a, const int32_t* edges, int n, uint32_t* bits) {
+// The upper 23 bits of the draws of the caller's edges [first, first + n), n <= 64. Without ids sixteen counters give
+// 64 edges theirs; `first` is a multiple of 64.
+PTD_INLINE void draw(const EdgeGateForward& a, int64_t first, int n, uint32_t* bits) {
   const uint64_t seed = static_cast<uint64_t>(a.noise[0]), offset = static_cast<uint64_t>(a.noise[1]);
   alignas(64) uint32_t low[16], high[16], x[4][16];
-  bool in_order = !a.edge_ids && n == block && edges[0] % 4 == 0;
-  if (in_order) {
-    int32_t away = 0;
-    for (int j = 0; j < block; ++j) away |= edges[j] ^ (edges[0] + j);
-    in_order = away == 0;
-  }
-  if (in_order) {
-    for (int j = 0; j < 16; ++j) low[j] = static_cast<uint32_t>(edges[0] / 4 + j), high[j] = 0;
+  if (!a.edge_ids) {
+    for (int j = 0; j < 16; ++j) low[j] = static_cast<uint32_t>(first / 4 + j), high[j] = 0;
     philox16(low, high, seed, offset, x);
     for (int j = 0; j < 16; ++j)
       for (int l = 0; l < 4; ++l) bits[4 * j + l] = x[l][j] >> 9;
     return;
   }
-  for (int first = 0; first < n; first += 16) {
+  for (int k = 0; k < n; k += 16) {
     alignas(64) uint32_t lane[16];
     for (int j = 0; j < 16; ++j) {
-      const uint64_t id = static_cast<uint64_t>(a.edge_ids ? a.edge_ids[edges[first + j]] : edges[first + j]);
+      const uint64_t id = static_cast<uint64_t>(a.edge_ids[first + (k + j < n ? k + j : n - 1)]);
       low[j] = static_cast<uint32_t>(id >> 2), high[j] = static_cast<uint32_t>(id >> 34), lane[j] = id & 3;
     }
     philox16(low, high, seed, offset, x);
     for (int j = 0; j < 16; ++j) {
       const uint32_t odd = lane[j] & 1, upper = lane[j] & 2;
       const uint32_t lower_pair = odd ? x[1][j] : x[0][j], upper_pair = odd ? x[3][j] : x[2][j];
-      bits[first + j] = (upper ? upper_pair : lower_pair) >> 9;
+      bits[k + j] = (upper ? upper_pair : lower_pair) >> 9;
     }
   }
 }
@@ -93,7 +88,7 @@ struct Logits {
         negative_slope(V::splat(static_cast<A>(args.negative_slope))),
         lines(row_lines<Row>(args.hidden)),
         bytes(mask_bytes(args.hidden)) {
-    ahead = 2048 / args.hidden;  // about 8 KB
+    ahead = 1024 / args.hidden;  // about 4 KB
     ahead = ahead < 8 ? 8 : ahead > 32 ? 32 : ahead;
   }
 
@@ -156,7 +151,7 @@ struct Logits {
 
   template <bool masked>
   PTD_INLINE V at(int64_t i, int64_t last) const {
-    if (i + V::width > last + 1 || last + ahead >= a.index.edges) return group<0, masked, false>(i, last);
+    if (i + V::width > last + 1 || i + V::width + ahead > a.index.edges) return group<0, masked, false>(i, last);
     if constexpr (std::is_same_v<Row, float> && !leaky) {  // the common case at its common sizes
       if (a.hidden == 16) return group<16, masked, true>(i, last);
       if (a.hidden == 32) return group<32, masked, true>(i, last);
@@ -183,10 +178,25 @@ struct Logits {
   }
 };
 
+// w . act(p_u + q_v) of positions, to z in the caller's order.
 template <class V, class Row, bool leaky>
-void forward_tasks(const EdgeGateForward& a, int64_t begin, int64_t end, double* penalty) {
+void logits_by_dst(const EdgeGateForward& a, int64_t begin, int64_t end) {
   using A = typename V::Acc;
   const Logits<V, Row, leaky> logits(a);
+  A* z = static_cast<A*>(a.z);
+  const int64_t past = end * task_edges < a.index.edges ? end * task_edges : a.index.edges;
+  for (int64_t i = begin * task_edges; i < past; i += V::width) {
+    alignas(64) A out[V::width];
+    (a.hidden == 1 ? logits.separable(i, past - 1) : logits.at(i, past - 1)).store(out);
+    const int count = static_cast<int>(past - i < V::width ? past - i : V::width);
+    for (int j = 0; j < count; ++j) z[a.index.in_edge[i + j]] = out[j];
+  }
+}
+
+// What z holds becomes gates: in the caller's order, where neighbours share the work of drawing.
+template <class V>
+void gates_by_edge(const EdgeGateForward& a, int64_t begin, int64_t end, double* penalty) {
+  using A = typename V::Acc;
   const Stretch<A> s = stretch<A>(a.tau, a.gamma, a.zeta, a.noisy);
   const V scale = V::splat(s.scale), range = V::splat(s.zeta - s.gamma), gamma = V::splat(s.gamma);
   const V shift = V::splat(-s.shift), c = V::splat(*static_cast<const A*>(a.c));
@@ -198,21 +208,13 @@ void forward_tasks(const EdgeGateForward& a, int64_t begin, int64_t end, double*
     double kept[V::width] = {};
     for (int64_t i = task * task_edges; i < task_end; i += block) {
       const int n = static_cast<int>(task_end - i < block ? task_end - i : block);
-      const int64_t last = i + n - 1;
-      alignas(64) int32_t edges[block];
       alignas(64) uint32_t bits[block];
-      for (int j = 0; j < n; ++j) edges[j] = a.index.in_edge[i + j];
-      for (int j = n; j < block; ++j) edges[j] = edges[n - 1];
-      if (a.noisy) draw(a, edges, n, bits);
+      if (a.noisy) draw(a, i, n, bits);
       V kept_block = V::splat(0);
       for (int g = 0; g < n; g += V::width) {
-        V logit = a.hidden == 1 ? logits.separable(i + g, last) : logits.at(i + g, last);
         const int count = n - g < V::width ? n - g : V::width;
-        if (bias) {
-          alignas(64) A b[V::width];
-          for (int j = 0; j < V::width; ++j) b[j] = bias[edges[g + j]];
-          logit = logit + V::load(b);
-        }
+        V logit = V::load(z + i + g, count);
+        if (bias) logit = logit + V::load(bias + i + g, count);
         logit = logit + c;
         V x = logit;
         if (a.noisy) {
@@ -221,14 +223,14 @@ void forward_tasks(const EdgeGateForward& a, int64_t begin, int64_t end, double*
         }
         alignas(64) A out[V::width];
         (x * scale).sigmoid().fma(range, gamma).clip01().store(out);
-        for (int j = 0; j < count; ++j) z[edges[g + j]] = out[j];
+        std::memcpy(z + i + g, out, count * sizeof(A));
         if (penalty) {
           (logit + shift).sigmoid().store(out);
           kept_block = kept_block + V::load(out, count);
         }
         if (kept_logit) {
           logit.store(out);
-          for (int j = 0; j < count; ++j) kept_logit[edges[g + j]] = out[j];
+          std::memcpy(kept_logit + i + g, out, count * sizeof(A));
         }
       }
       if (penalty) {
@@ -498,7 +500,8 @@ struct Kernel {
     RowBuffer sum(a.hidden);
     join_pieces<V, Row, leaky>(a, Side<Row>::src(a), shares, grad_w, sum.data);
   }
-  static constexpr EdgeGateKernels table{forward_tasks<V, Row, leaky>, by_edge, by_dst, by_src, join_dst, join_src};
+  static constexpr EdgeGateKernels table{
+      logits_by_dst<V, Row, leaky>, gates_by_edge<V>, by_edge, by_dst, by_src, join_dst, join_src};
 };
 
 template <bool leaky>

@@ -21,8 +21,10 @@ struct Shares {
 };
 
 struct EdgeGateKernels {
-  // Tasks [begin, end); penalty[task] gets that task's sum.
-  void (*forward)(const EdgeGateForward&, int64_t begin, int64_t end, double* penalty);
+  // Tasks [begin, end) of positions: logits without c and bias, in the place of z. Then of the caller's edges: z;
+  // penalty[task] gets that task's sum.
+  void (*logits_by_dst)(const EdgeGateForward&, int64_t begin, int64_t end);
+  void (*gates_by_edge)(const EdgeGateForward&, int64_t begin, int64_t end, double* penalty);
   // dL/dlogit in the caller's order; then by position and into grad_q; then into grad_p.
   void (*backward_by_edge)(const EdgeGateBackward&, const Shares&, int64_t begin, int64_t end);
   void (*backward_by_dst)(const EdgeGateBackward&, const Shares&, int64_t begin, int64_t end);

@@ -43,7 +43,7 @@ def edge_gate(
     index: EdgeIndex | None = None,
     penalty: bool = False,
 ) -> Any:
-    r"""The gate of every edge, in one pass over the edges.
+    r"""The gate of every edge: its logit, sample and clipped gate in one operator.
 
     .. math::
         l_e &= \sum_k w_k \, \mathrm{act}(p_{uk} + q_{vk}) + b_e + c, \qquad e = (u, v) \\

@@ -75,7 +75,8 @@ Results run(const EdgeGateKernels& k, const Graph& g, EdgeGateInputs inputs, con
   EdgeGateForward f{};
   static_cast<EdgeGateInputs&>(f) = inputs;
   f.c = &c, f.noise = noise, f.z = r.z.data(), f.mask = h == 1 ? nullptr : mask.data(), f.logit = logit.data();
-  on_threads(tasks, threads, [&](int64_t begin, int64_t end) { k.forward(f, begin, end, parts.data()); });
+  on_threads(tasks, threads, [&](int64_t begin, int64_t end) { k.logits_by_dst(f, begin, end); });
+  on_threads(tasks, threads, [&](int64_t begin, int64_t end) { k.gates_by_edge(f, begin, end, parts.data()); });
   r.penalty = std::accumulate(parts.begin(), parts.end(), 0.0);
   EdgeGateBackward b{};
   static_cast<EdgeGateInputs&>(b) = inputs;
