@@ -199,7 +199,7 @@ class _Rows(nn.Module):
         super().__init__()
         x = functional.normalize(x.detach().float(), dim=1)
         node, column = x.nonzero(as_tuple=True)
-        self.sparse = 10 * len(node) < x.numel()
+        self.sparse = 6 * len(node) < x.numel()
         ends = torch.stack([column, node]) if self.sparse else None
         self.register_buffer("ends", ends, persistent=False)
         self.register_buffer("values", x[node, column] if self.sparse else x, persistent=False)
