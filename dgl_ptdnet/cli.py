@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         "--data-dir data",
         "--quick",
         "--only noise --noise-kind hubs",
-        "--only classification --dataset mine.npz --out results-mine",
+        "--only classification --dataset mine.npz",
         "--search --dataset cora cora+20000 --trials 16",
         "--report",
     )
@@ -129,7 +129,9 @@ def _parser() -> argparse.ArgumentParser:
     reproducing.add_argument("--only", nargs="+", metavar="STUDY", help=f"some studies: {', '.join(STUDIES)}")
     reproducing.add_argument("--dataset", nargs="+", metavar="D", help="only runs on these: cora, cora+20000, a file")
     reproducing.add_argument("--quick", action="store_true", help="a smoke version of everything, on small graphs")
-    reproducing.add_argument("--out", metavar="DIR", help="records; default: results, or out/quick with --quick")
+    reproducing.add_argument(
+        "--out", metavar="DIR", help="records; default: results; results-NAME for a file; out/quick with --quick"
+    )
     reproducing.add_argument("--workers", type=int, default=0, help="processes of one thread; default: one a core")
     reproducing.add_argument("--noise-kind", default="uniform", metavar="|".join(KINDS), help="of the noise study")
     reproducing.add_argument("--report", action="store_true", help="run nothing, write the page from the records")
@@ -244,7 +246,7 @@ def _reproduce(arguments: argparse.Namespace) -> None:
         quick=arguments.quick,
         noise_kind=arguments.noise_kind,
         data_dir=arguments.data_dir,
-        out=arguments.out or ("out/quick" if arguments.quick else "results"),
+        out=arguments.out,
         workers=arguments.workers,
         say=_say,
     )

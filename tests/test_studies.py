@@ -113,7 +113,7 @@ def test_a_folder_that_is_at_work_is_refused(tmp_path, capsys):
 
 def test_quick_makes_everything_and_a_kill_costs_nothing(tmp_path):
     command = [sys.executable, "-m", "dgl_ptdnet", "reproduce", "--quick"]
-    out = tmp_path / "out" / "quick"
+    out, began = tmp_path / "out" / "quick", time.monotonic()
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as running:
         while running.poll() is None and (not out.exists() or sum(map(len, lines(out).values())) < 100):
             time.sleep(0.05)
@@ -126,6 +126,7 @@ def test_quick_makes_everything_and_a_kill_costs_nothing(tmp_path):
     with open(next(out.glob("cora.jsonl")), "ab") as file:
         file.write(b'{"job": {"settings"')
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert time.monotonic() - began < 300
     after = lines(out)
     assert all(after[name][: len(of)] == of for name, of in before.items())
     jobs = {key_of(job) for study in STUDIES.values() for job in study.jobs(QUICK)}
@@ -155,6 +156,9 @@ def test_every_method_has_the_same_number_of_trials_and_its_defaults_first():
             assert len(trials) == 6
             assert trials[0] == {value: getattr(settings, value) for value in space}
             assert trials == trials_of(settings, space, 6)
+            basic = resolve({**cell, "method": "basic"})
+            for trial, other in zip(trials[1:], trials_of(basic, search_space(basic), 6)[1:]):
+                assert trial.items() >= other.items()
             for trial in trials:
                 replace(settings, **trial)
     with pytest.raises(ValueError, match="there is no search for 'mine'"):

@@ -8,7 +8,8 @@ from typing import Any
 from .jobs import Plan
 from .pictures import save, subplots
 from .queue import Records
-from .tables import NONE, Runs, claim, markdown
+from .rows import CONTROLS, PARTS
+from .tables import Runs, claim, markdown, with_p
 
 TITLE = "Depth and over-smoothing"
 DEPTHS = (2, 4, 8, 16)
@@ -20,7 +21,10 @@ LINES: dict[str, dict[str, Any]] = {
     **{f"DropEdge {p:g}": {"method": "dropedge", "dropedge": p} for p in (0.1, 0.8, 0.99)},
     "PTDNet": {"method": "ptdnet"},
     "ptdnet-plus": {"method": "ptdnet-plus"},
+    **PARTS,
+    **CONTROLS,
 }
+BASELINES = ("GCN", "MLP", "DropEdge 0.1", "DropEdge 0.8", "DropEdge 0.99")
 
 
 def _jobs(plan: Plan, line: str, layers: int) -> list[dict[str, Any]]:
@@ -36,21 +40,19 @@ def jobs(plan: Plan) -> list[dict[str, Any]]:
 def text(plan: Plan, records: Records) -> str:
     depths = plan.few(DEPTHS)
     found = {line: {layers: Runs(records, _jobs(plan, line, layers)) for layers in depths} for line in LINES}
-    rows = [
-        [line, *(f"{runs} ({len(runs)})" if len(runs) else NONE for runs in of.values())] for line, of in found.items()
-    ]
+    rows = [[line, *(with_p(runs, found["GCN"][layers]) for layers, runs in of.items())] for line, of in found.items()]
     smooth, best = {}, {}
     for layers in depths:
         at = {line: of[layers] for line, of in found.items() if len(of[layers])}
         if layers >= 4 and "GCN" in at and "MLP" in at:
             smooth[f"{layers} layers"] = at["GCN"].mean < at["MLP"].mean
-        others = [at[line].mean for line in at if line not in ("PTDNet", "ptdnet-plus")]
+        others = [at[line].mean for line in BASELINES if line in at]
         if "PTDNet" in at and others:
             best[f"{layers} layers"] = at["PTDNet"].mean > max(others)
     return (
         claim("From 4 layers on a GCN is worse than an MLP", smooth)
         + claim("PTDNet is better than all baselines", best)
-        + f"\nTest accuracy, spread, number of seeds; {PAIRS:,} linked pairs:\n\n"
+        + f"\nTest accuracy, spread (seeds), p of a paired test against GCN; {PAIRS:,} linked pairs:\n\n"
         + markdown(["layers", *map(str, depths)], rows)
         + "\n![accuracy by depth](results/depth.png)\n"
     )
@@ -58,7 +60,7 @@ def text(plan: Plan, records: Records) -> str:
 
 def draw(plan: Plan, records: Records, folder: Path) -> None:
     figure, (axis,) = subplots(1, 5)
-    for line in LINES:
+    for line in (*BASELINES, "PTDNet", "ptdnet-plus"):
         found = [(layers, Runs(records, _jobs(plan, line, layers))) for layers in plan.few(DEPTHS)]
         points = [(layers, runs.mean) for layers, runs in found if len(runs)]
         if points:

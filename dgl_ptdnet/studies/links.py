@@ -6,12 +6,15 @@ from typing import Any
 
 from .jobs import Plan
 from .queue import Records
-from .rows import jobs_of
+from .rows import CONTROLS, ONE_LABEL_ONLY, jobs_of
 from .tables import Runs, claim, markdown, number, paired_p, probability
 
 TITLE = "Link prediction"
 DATASETS = ("cora", "citeseer", "pubmed")
-SHOWN = ("Basic", "DropEdge", "NeuralSparse", "PTDNet-wl", "PTDNet", "ptdnet-plus")
+SHOWN = (
+    *("Basic", "DropEdge", "NeuralSparse", "PTDNet-wl", "PTDNet", "ptdnet-plus"),
+    *(row for row in CONTROLS if row not in ONE_LABEL_ONLY),
+)
 SEEDS = 3
 PAPER = {
     "cora": {

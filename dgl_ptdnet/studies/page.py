@@ -55,7 +55,7 @@ def reproduce(
     quick: bool = False,
     noise_kind: str = "uniform",
     data_dir: str | os.PathLike[str] | None = None,
-    out: str | os.PathLike[str] = "results",
+    out: str | os.PathLike[str] | None = None,
     workers: int = 0,
     say: Callable[[str], Any] = lambda line: None,
 ) -> Path | None:
@@ -80,8 +80,9 @@ def reproduce(
         That of the noise study's runs.
     data_dir : str, optional
         Where the published data sets are.
-    out : str
-        The folder of records.
+    out : str, optional
+        The folder of records. Default: ``results``, whose page is ``docs/results.md``; for files ``results-NAME``, for
+        the smoke version ``out/quick``.
     workers : int
         Number of processes. 0: one for each core.
     say : callable
@@ -96,7 +97,9 @@ def reproduce(
         if name not in STUDIES:
             raise ValueError(f"there is no study {name!r}; there are {', '.join(STUDIES)}")
     files = tuple(name for name in datasets or [] if name.endswith((".npz", ".bin")) or os.sep in name)
-    plan, records = Plan(quick, noise_kind, files), Records(Path(out))
+    own = f"results-{Path(files[0]).stem}" if files else "results"
+    folder = Path(out or ("out/quick" if quick else own))
+    plan, records = Plan(quick, noise_kind, files), Records(folder)
     if searching:
         names = datasets or list(SEARCHED)
         for name in names:
@@ -112,7 +115,7 @@ def reproduce(
                 raise ValueError(f"no run is on {', '.join(unknown)}; there are {', '.join(sorted(there))}")
             jobs = [job for job in jobs if not datasets or name_of(job) in datasets]
             run(jobs, records, data_dir=data_dir, workers=workers)
-    page = Path("docs/results.md") if Path(out) == Path("results") else Path(out) / "results.md"
+    page = Path("docs/results.md") if folder == Path("results") else folder / "results.md"
     write_page(page, plan, records)
     return page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import torch
@@ -112,10 +112,9 @@ def text(plan: Plan, records: Records) -> str:
     means = {}
     for k in ks:
         runs = Runs(records, _jobs(plan, k))
-        line = [str(k), str(runs), str(len(runs)), NONE]
+        line = [str(k), str(runs), str(len(runs))]
         if len(runs):
             means[k] = runs.mean
-            line[3] = number(1e3 * fmean(record["epoch_seconds"] for record in runs.records), 1)
         for dataset in GRAPHS:
             record = records.get(_timing(plan, dataset, k))
             line += [NONE] * 3
@@ -125,7 +124,7 @@ def text(plan: Plan, records: Records) -> str:
                 if k == KS[-1]:
                     ratios[dataset] = ratio >= 100
         lines.append(line)
-    head = ["K", "test accuracy", "seeds", "ms an epoch"]
+    head = ["K", "test accuracy", "seeds"]
     head += [f"{dataset}: {what}" for dataset in GRAPHS for what in ("ms a step", "dense, ms", "times")]
     rises = {f"K = {b} over {a}": means[b] > means[a] for a, b in zip(means, [*means][1:])}
     return (

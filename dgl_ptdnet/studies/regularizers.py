@@ -34,11 +34,9 @@ COMMUNITIES = 5
 def _jobs(plan: Plan, term: str, beta: float, share: float) -> list[dict[str, Any]]:
     data = {"make": "synthetic", "same_label": share}
     given = {"dataset": "synthetic", "backbone": "gcn", "method": "ptdnet", "edges": 0.0, "rank": 0.0, term: beta}
-    return [plan.job(seed, data, **given) for seed in plan.seeds(SEEDS)]
-
-
-def _curve(plan: Plan, term: str, beta: float) -> dict[str, Any]:
-    return {**_jobs(plan, term, beta, SHARES[-1])[0], "measure": "regularizers", "what": "curve"}
+    runs = [plan.job(seed, data, **given) for seed in plan.seeds(SEEDS)]
+    curve = {"measure": "regularizers", "what": "curve"} if share == SHARES[-1] else {}
+    return [{**job, **curve} for job in runs]
 
 
 def _crossing(plan: Plan, edges: float, rank: float, k: int) -> list[dict[str, Any]]:
@@ -56,18 +54,18 @@ def jobs(plan: Plan) -> list[dict[str, Any]]:
         for share in plan.few(SHARES)
         for job in _jobs(plan, term, beta, share)
     ]
-    found += [_curve(plan, term, beta) for term in TERMS for beta in plan.few(BETAS)]
     return found + [job for setting in CROSSING for job in _crossing(plan, *setting)]
 
 
 def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
-    """The mean gate over epochs; or the share of edges between communities, before and after dropping."""
+    """A run, and its mean gate over epochs; or the share of edges between communities, before and after dropping."""
     settings, data = replace(settings_of(job), threads=1), graph_of(job, data_dir)
     if job["what"] == "curve":
-        rows = train(settings, data, progress=False).seeds[0]["history"][:: max(1, settings.epochs // 50)]
-        same = float(job["data"]["same_label"])
+        done = train(settings, data, progress=False).seeds[0]
+        rows, same = done["history"][:: max(1, settings.epochs // 50)], float(job["data"]["same_label"])
         means = [same * row["gate_same"][0] + (1 - same) * row["gate_other"][0] for row in rows]
-        return {"epoch": [row["epoch"] for row in rows], "gate": [round(mean, 4) for mean in means]}
+        figures = {name: done["result"][name] for name in ("val", "test", "kept")}
+        return {**figures, "epoch": [row["epoch"] for row in rows], "gate": [round(mean, 4) for mean in means]}
     return _communities(settings, data)
 
 
@@ -171,8 +169,7 @@ def draw(plan: Plan, records: Records, folder: Path) -> None:
                 axes[place].plot(*zip(*points), "o-", ms=3, label=f"{share:.2f} same label")
         axes[place].set(xscale="log", xlabel=name, ylabel="test accuracy")
         for beta in plan.few(BETAS):
-            record = records.get(_curve(plan, term, beta))
-            if record:
+            for record in records.of(_jobs(plan, term, beta, SHARES[-1])[:1]):
                 axes[2 + place].plot(record["epoch"], record["gate"], label=f"{beta:g}")
         axes[2 + place].set(xlabel="epoch", ylabel="mean gate, first layer", title=name, ylim=(-0.02, 1.02))
     for axis in axes:

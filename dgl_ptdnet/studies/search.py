@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Callable
+from zlib import crc32
 
 from ..train import Settings, resolve
 from ..train.settings import DEFAULTS, METHODS, read_toml, update_defaults
@@ -44,15 +45,16 @@ def cells_of(name: str) -> list[dict[str, Any]]:
 
 
 def trials_of(settings: Settings, space: dict[str, Any], number: int) -> list[dict[str, Any]]:
-    """What is tried: the settings themselves, then random draws, the same ones for the same space."""
+    """What is tried: the settings themselves, then random draws. A trial's number gives what methods have in common the
+    same values for all of them: so no method wins by luckier ones."""
     optuna = import_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    drawn = [{name: getattr(settings, name) for name in space}]
-    for _ in range(number - 1):
-        trial = study.ask()
-        values = {name: suggest(trial, name, what) for name, what in space.items()}
-        drawn.append({k: float(f"{v:.3g}") if isinstance(v, float) else v for k, v in values.items()})
+    drawn = [{name: getattr(settings, name) for name in space}, *({} for _ in range(number - 1))]
+    for name, what in space.items():
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=crc32(name.encode())))
+        for trial in drawn[1:]:
+            value = suggest(study.ask(), name, what)
+            trial[name] = float(f"{value:.3g}") if isinstance(value, float) else value
     return drawn
 
 

@@ -64,6 +64,23 @@ def paired_p(one: Runs, other: Runs) -> float | None:
     return float(ttest_rel(*([runs.by_seed[seed] for seed in seeds] for runs in (one, other))).pvalue)
 
 
+def holm(ps: list[float]) -> list[float]:
+    """Holm's correction of p values for their number."""
+    corrected, least = [0.0] * len(ps), 0.0
+    for place, number_of in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        least = max(least, min(1.0, (len(ps) - place) * ps[number_of]))
+        corrected[number_of] = least
+    return corrected
+
+
+def with_p(runs: Runs, basic: Runs) -> str:
+    """A cell: mean, spread, number of seeds, and p against Basic."""
+    if not len(runs):
+        return NONE
+    p = paired_p(runs, basic) if runs.by_seed != basic.by_seed else None
+    return f"{runs} ({len(runs)})" + ("" if p is None else f", p {probability(p)}")
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A figure, or a dash where there is none."""
     return NONE if value is None else f"{value:.{digits}f}"
