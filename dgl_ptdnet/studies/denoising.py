@@ -18,7 +18,7 @@ from .jobs import Plan, graph_of, settings_of
 from .pictures import save, subplots
 from .queue import Records
 from .rows import CONTROLS, PARTS, ROWS
-from .tables import NONE, Runs, claim, markdown, number, with_p
+from .tables import NONE, TELLS, Runs, claim, markdown, number, with_p
 
 TITLE = "The denoising process on the synthetic graph"
 SHOWN = ("PTDNet", "ptdnet-plus", "DropEdge")
@@ -99,13 +99,13 @@ def text(plan: Plan, records: Records) -> str:
             ends = {name: _last(runs.records, name) for name in runs.records[0]["curves"]}
             line[2:] = [number(ends[name]) for name in ("train_same", "train_other", "test_same", "test_other")]
             if row != "DropEdge":
-                tells[row] = ends["train_same"] - ends["train_other"] > 0.05
-                generalises[row] = ends["test_same"] - ends["test_other"] > 0.05
+                tells[row] = ends["train_same"] - ends["train_other"] >= TELLS
+                generalises[row] = ends["test_same"] - ends["test_other"] >= TELLS
         lines.append(line)
     lines += [[row, with_p(Runs(records, _jobs(plan, row)), basic), *[NONE] * 4] for row in BESIDE]
     head = ["", "test accuracy", "gates: training, same label", "different", "test, same label", "different"]
     return (
-        claim("Gates of bad edges at training nodes end more than 0.05 below those of good edges", tells)
+        claim(f"Gates of bad edges at training nodes end at least {TELLS} below those of good edges", tells)
         + claim("And so at test nodes, over edges that no training node has", generalises)
         + "\nTest accuracy, spread (seeds), p of a paired test against Basic; mean gates of the first layer after the "
         + f"last epoch, for DropEdge a draw:\n\n{markdown(head, lines)}"

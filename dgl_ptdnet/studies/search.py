@@ -38,7 +38,7 @@ def cells_of(name: str) -> list[dict[str, Any]]:
     methods = ("basic",) if name == "ppi" else METHODS
     return [
         {**cell, "backbone": backbone, "method": method}
-        for backbone in (("gcn",) if small else BACKBONES)
+        for backbone in (("gcn",) if small else BACKBONES if name == "ppi" else (*BACKBONES, "gin"))
         for method in methods
         if method != "mlp" or (backbone == "gcn" and "task" not in cell)
     ]

@@ -11,6 +11,7 @@ from .rows import BACKBONES, jobs_of, rows_of
 
 NAMES = {"gcn": "GCN", "sage": "GraphSage", "gat": "GAT"}
 NONE = "–"
+TELLS = 0.05  # by so much mean gates differ that tell edges apart
 
 
 class Runs:
@@ -122,15 +123,32 @@ def method_table(
 def gate_table(plan: Plan, records: Records, given: dict[str, Any], seeds: int) -> str:
     """What gates do: their means in the first layer, over edges between the same and between different labels. Where
     these are equal, gates do not tell edges apart, and what they gain or lose is not denoising."""
-    rows = []
+    rows, gaps = [], {}
     for backbone in BACKBONES:
         for row in ("PTDNet-wl", "PTDNet", "ptdnet-plus"):
             found = runs_of(plan, records, row, seeds, {**given, "backbone": backbone}).records
             names = ("kept", "gate_same", "gate_other")
             cells = [number(fmean(record[name][0] for record in found)) if found else NONE for name in names]
             rows.append([f"{NAMES[backbone]}: {row}", *cells])
+            if found:
+                gaps[backbone, row] = fmean(record["gate_same"][0] - record["gate_other"][0] for record in found)
     head = ["first layer, at the best epoch", "edges kept", "mean gate, same label", "mean gate, different label"]
-    return "\n" + markdown(head, rows)
+    return "\n" + markdown(head, rows) + _why(gaps)
+
+
+def _why(gaps: dict[tuple[str, str], float]) -> str:
+    """What the means of gates say of gains and losses."""
+    said = ""
+    for row in ("PTDNet", "ptdnet-plus"):
+        of = {NAMES[backbone]: gap for (backbone, name), gap in gaps.items() if name == row}
+        if blind := [f"{name} ({gap:+.3f})" for name, gap in of.items() if gap < TELLS]:
+            said += (
+                f"\nWhy: gates of {row} do not tell edges of one label from others with {', '.join(blind)}: what it "
+                "gains or loses there is not denoising.\n"
+            )
+        if sees := [f"{name} ({gap:+.3f})" for name, gap in of.items() if gap >= TELLS]:
+            said += f"\nWhy: gates of {row} tell edges of one label from others with {', '.join(sees)}.\n"
+    return said
 
 
 def runs_of(plan: Plan, records: Records, row: str, seeds: int, given: dict[str, Any]) -> Runs:
