@@ -23,9 +23,9 @@ from dgl_ptdnet.studies.jobs import Plan, execute, graph_of, group_of, name_of, 
 from dgl_ptdnet.studies.page import page_text, write_page
 from dgl_ptdnet.studies.queue import Records, key_of, run
 from dgl_ptdnet.studies.rank import dense_norm
-from dgl_ptdnet.studies.rows import CONTROLS, METHODS, ROWS
+from dgl_ptdnet.studies.rows import CONTROLS, ROWS
 from dgl_ptdnet.studies.search import SEARCHED, cells_of, search, trials_of
-from dgl_ptdnet.studies.tables import Runs, claim, paired_p
+from dgl_ptdnet.studies.tables import Runs, claim, holm, paired_p, with_p
 from dgl_ptdnet.train import resolve, train
 from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.models import build
@@ -85,7 +85,7 @@ def test_jobs_give_back_their_settings():
 
 def test_two_studies_share_a_run():
     shared = {key_of(job) for job in classification.jobs(Plan())} & {key_of(job) for job in noise.jobs(Plan())}
-    assert len(shared) == 5 * (1 + 3 * (len(METHODS) - 1))  # Cora without noise, five seeds, one MLP for all
+    assert len(shared) == 5 * (1 + 3 * (len(ROWS) - 1))  # Cora without noise, five seeds, one MLP for all
 
 
 def test_runs_are_recorded_once_and_are_those_of_train(tmp_path):
@@ -316,6 +316,15 @@ def test_the_test_against_basic_is_paired(tmp_path):
     assert paired_p(basic, basic) is None
     assert str(basic) == "0.700 ± 0.158"
     assert (len(other), str(Runs(records, []))) == (4, "–")
+    assert with_p(basic, basic) == "0.700 ± 0.158 (5)"
+    assert with_p(other, basic).endswith("(4), p < 0.001")
+    assert with_p(Runs(records, []), basic) == "–"
+
+
+def test_holm_corrects_for_the_number_of_cells():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])  # 3 x, then 2 x, never falling
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
 
 
 def test_claims_say_where_they_do_not_hold():
