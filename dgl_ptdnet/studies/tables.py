@@ -78,7 +78,7 @@ def with_p(runs: Runs, basic: Runs) -> str:
     """A cell: mean, spread, number of seeds, and p against Basic."""
     if not len(runs):
         return NONE
-    p = paired_p(runs, basic) if runs.by_seed != basic.by_seed else None
+    p = paired_p(runs, basic)
     return f"{runs} ({len(runs)})" + ("" if p is None else f", p {probability(p)}")
 
 
