@@ -95,7 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     for made in (evaluating, pruning):
         made.add_argument("run", metavar="RUN", help="the folder of a run")
-        made.add_argument("--seed", type=int, help="which of its seeds; default: all for evaluate, the first for prune")
+        which = "all" if made is evaluating else "the best in validation"
+        made.add_argument("--seed", type=int, help=f"which of its seeds; default: {which}")
         _add_data_dir(made)
     pruning.add_argument("--to", required=True, metavar="FILE", help="for dgl.load_graphs; must not exist")
     pruning.add_argument("--threshold", type=float, default=0.0, help="edges with a gate above it stay; default: 0")

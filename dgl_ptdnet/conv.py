@@ -313,15 +313,31 @@ def _gatv2_conv(layer: Denoised, call: Call, feat: Any, get_attention: bool = Fa
 def _gin_conv(layer: Denoised, call: Call, feat: Any, edge_weight: Tensor | None = None) -> Tensor:
     conv: Any = layer.conv
     h, h_self = pair_of(call.graph, feat)
-    if conv._aggregator_type == "max":
-        neighbours = maximum(call.index, h, call.gates(h, edge_weight))
-    elif conv._aggregator_type == "mean":
-        neighbours = call.sum(h, call.normalized(h, "mean", layer.floor, edge_weight))
+    linear, after = _first_of(conv.apply_func)
+    if linear is not None and conv._aggregator_type != "max" and linear.in_features > linear.out_features:
+        rows = call.maps(h, linear.weight)[0]  # the fewer numbers to sum
+        rows_self = call.maps(h_self, linear.weight)[0] if isinstance(feat, tuple) else rows[: len(h_self)]
     else:
-        neighbours = call.sum(h, call.gates(h, edge_weight))
-    out = (1 + conv.eps) * h_self + neighbours
-    out = out if conv.apply_func is None else conv.apply_func(out)
+        linear, after, rows, rows_self = None, conv.apply_func, h, h_self
+    if conv._aggregator_type == "max":
+        neighbours = maximum(call.index, rows, call.gates(h, edge_weight))
+    elif conv._aggregator_type == "mean":
+        neighbours = call.sum(rows, call.normalized(h, "mean", layer.floor, edge_weight))
+    else:
+        neighbours = call.sum(rows, call.gates(h, edge_weight))
+    out = (1 + conv.eps) * rows_self + neighbours
+    out = out if linear is None or linear.bias is None else out + linear.bias
+    out = out if after is None else after(out)
     return out if conv.activation is None else conv.activation(out)
+
+
+def _first_of(func: Any) -> tuple[nn.Linear | None, Any]:
+    """The linear map with which a function begins, and what follows it; none where something else is first."""
+    if isinstance(func, nn.Module) and _is_plain(func):
+        return func, None  # type: ignore[return-value]
+    if type(func) is nn.Sequential and len(func) and _is_plain(func[0]) and not _has_hooks(func):
+        return func[0], func[1:]  # type: ignore[return-value]
+    return None, func
 
 
 def _weighted(layer: Denoised, call: Call, feat: Any, *args: Any, **kwargs: Any) -> Any:

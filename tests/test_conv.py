@@ -79,6 +79,8 @@ CONVS = {
     "GATv2Conv": lambda: GATv2Conv(IN, OUT, 3, **OPEN),
     "GATv2Conv shared": lambda: GATv2Conv(IN, OUT, 2, share_weights=True, residual=True, **OPEN),
     **{f"GINConv {kind}": lambda k=kind: GINConv(nn.Linear(IN, OUT), k) for kind in ("sum", "max", "mean")},
+    "GINConv deep": lambda: GINConv(nn.Sequential(nn.Linear(IN, OUT), nn.Tanh(), nn.Linear(OUT, OUT)), init_eps=0.5),
+    "GINConv wide": lambda: GINConv(nn.Sequential(nn.Linear(IN, 9, bias=False), nn.Tanh(), nn.Linear(9, OUT))),
 }
 OPEN = {"allow_zero_in_degree": True}
 

@@ -30,6 +30,7 @@ from dgl_ptdnet.train import resolve, train
 from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.models import build
 from dgl_ptdnet.train.run import make_data
+from dgl_ptdnet.train.settings import CONTROLS as ALL_CONTROLS
 from dgl_ptdnet.train.settings import METHODS as ALL_METHODS
 from dgl_ptdnet.train.settings import Settings, defaults, update_defaults
 from dgl_ptdnet.train.sweep import search_space
@@ -182,7 +183,8 @@ def test_the_best_by_validation_is_chosen_and_the_test_is_not_looked_at(tmp_path
     search(["synthetic"], records, QUICK, trials=8)
     found = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
     assert [row["cell"]["method"] for row in found] == list(ALL_METHODS)
-    assert len(ran) == len(ALL_METHODS) * (8 + 2 * 2)
+    different = [{json.dumps(x | {"val": 0, "val_loss": 0}): len(x["val"]) for x in row["trials"]} for row in found]
+    assert len(ran) == sum(sum(runs.values()) for runs in different)  # what defaults were found by is drawn again
     for row in found:
         assert "test" not in json.dumps(row)
         best = max(row["trials"], key=lambda trial: (round(trial["lr"], 2), -trial["weight_decay"]))
@@ -213,7 +215,9 @@ def test_noise_takes_the_nearest_defaults_and_links_have_their_own(tmp_path):
 def test_controls_are_for_basic():
     with pytest.raises(ValueError, match="control is for the method basic"):
         Settings(method="ptdnet", control="shut")
-    assert {row["control"] for row in CONTROLS.values()} == {"node-mlp", "shut", "shut-node-mlp", "self-training"}
+    settings = [Settings(**row) for row in CONTROLS.values()]
+    assert {s.control for s in settings} == set(ALL_CONTROLS)
+    assert all(s.method == "basic" and (s.control != "none" or s.samples > 1) for s in settings)
     assert set(ALL_METHODS) == {row["method"] for row in ROWS.values()}
 
 

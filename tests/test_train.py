@@ -108,6 +108,40 @@ def test_several_draws_and_amp():
     assert math.isfinite(train(settings(method="ptdnet", samples=3, amp=True), small()).metrics["mean"])
 
 
+def test_draws_are_drawn_to_their_mean():
+    a, b = torch.randn(2, 100, 5)
+    found = trainer(method="ptdnet")._distance([a, b])
+    torch.testing.assert_close(found, 2 * ((a - b) / 2).square().sum(1).mean())
+
+
+def test_sharpened_draws_of_one_label_are_drawn_to_surer_probabilities():
+    a, b = torch.randn(2, 100, 5).requires_grad_()
+    found = trainer(method="ptdnet", sharpen=0.5)._distance([a, b])
+    p, q = a.softmax(1), b.softmax(1)
+    target = ((p + q) / 2).detach() ** 2
+    target = target / target.sum(1, keepdim=True)
+    wanted = sum((x - target).square().sum(1).mean() for x in (p, q))
+    torch.testing.assert_close(found, wanted)
+    for x in (a, b):
+        torch.testing.assert_close(*(torch.autograd.grad(y, x, retain_graph=True)[0] for y in (found, wanted)))
+
+
+def test_sharpened_draws_of_several_labels_are_drawn_to_surer_probabilities():
+    training = trainer(several_graphs(), method="ptdnet", samples=2, sharpen=0.25)
+    a, b = torch.randn(2, 100, 3)
+    p, q = a.sigmoid(), b.sigmoid()
+    yes, no = ((p + q) / 2) ** 4, (1 - (p + q) / 2) ** 4
+    wanted = sum(2 * (x - yes / (yes + no)).square().sum(1).mean() for x in (p, q))
+    torch.testing.assert_close(training._distance([a, b]), wanted)
+    assert math.isfinite(training.run_epoch()["loss"])
+
+
+def test_link_prediction_has_no_probabilities_to_sharpen():
+    assert resolve(task="link", method="ptdnet-plus", dataset="other").sharpen == 0
+    with pytest.raises(ValueError, match="sharpen is for node classification"):
+        trainer(task="link", method="ptdnet", sharpen=0.5)
+
+
 def test_a_network_learns():
     assert (
         train(settings(method="basic", epochs=60, hidden=32), small(class_size=60, num_pairs=2000)).metrics["mean"]
@@ -242,6 +276,11 @@ def test_a_saved_run_tests_the_same(tmp_path):
         result = train(s, small(), out=tmp_path / method)
         for seed in range(2):
             assert load_run(tmp_path / method, seed, small()).evaluate("test").metric == result.metrics["test"][seed]
+        written = json.loads((tmp_path / method / "metrics.json").read_text())
+        for val in ([0.1, 0.2], [0.2, 0.1], None):  # the best in validation; the first, where the run has not ended
+            path = tmp_path / method / "metrics.json"
+            path.write_text(json.dumps({**written, "val": val})) if val else path.unlink()
+            assert load_run(tmp_path / method, data=small()).seed == (1 if val == [0.1, 0.2] else 0)
     with pytest.raises(ValueError, match="no model of seed 7"):
         load_run(tmp_path / "ptdnet", 7, small())
 
@@ -518,6 +557,8 @@ def test_defaults_of_a_data_set_count_more_than_common_ones(tmp_path):
         "basic": {"gat": {"lr": 0.5, "fanouts": [1, 2]}},
         "ptdnet-plus": {"gcn": {"prior": False}},
     }
+    (tmp_path / "common.toml").write_text("lr = 0.1\n[basic]\nlr = 0.2\n[link]\nlr = 0.5\n")
+    assert defaults({**key, "task": "link"}, tmp_path)["lr"] == 0.5
 
 
 @pytest.mark.parametrize("dataset", ["cora", "citeseer", "pubmed", "ppi", "synthetic", "other"])

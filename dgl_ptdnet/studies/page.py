@@ -37,8 +37,10 @@ Where `results/search.jsonl` has a cell, its settings were searched on validatio
 every method of a data set. Elsewhere they are those of the nearest: other numbers of noise edges take the nearer
 searched one; depth, rank and regularizers start from the synthetic graph's; PPI was searched with Basic alone, and
 its gates' settings were set by hand; parts of ptdnet-plus and controls have those of the method that they are made
-of. What ptdnet-plus is made of was designed on Cora, Citeseer and Pubmed, looking at their test sets: on these its
-gain is likely too high.
+of. ptdnet-plus has three parts: the density prior, agreement, and two draws of the gates a step whose probabilities
+are drawn to their sharpened mean (consistency). The first two were designed on Cora, Citeseer and Pubmed, looking at
+their test sets: on these its gain is likely too high. The third was added for what it gives in validation on Cora and
+Citeseer.
 """
 _QUICK = """
 **This is a smoke version: every graph is a small generated one, and no figure here means anything.**

@@ -19,17 +19,19 @@ METHODS: dict[str, dict[str, Any]] = {
     "ptdnet-plus": {"method": "ptdnet-plus"},
 }
 PARTS: dict[str, dict[str, Any]] = {
-    "ptdnet-plus, prior only": {"method": "ptdnet-plus", "agreement": False},
-    "ptdnet-plus, agreement only": {"method": "ptdnet-plus", "prior": False},
+    "ptdnet-plus, prior only": {"method": "ptdnet-plus", "agreement": False, "samples": 1},
+    "ptdnet-plus, agreement only": {"method": "ptdnet-plus", "prior": False, "samples": 1},
+    "ptdnet-plus, both, one draw": {"method": "ptdnet-plus", "samples": 1},
 }
 CONTROLS: dict[str, dict[str, Any]] = {
     "control: Basic + node MLP": {"method": "basic", "control": "node-mlp"},
     "control: Basic, last layer shut": {"method": "basic", "control": "shut"},
     "control: both of these": {"method": "basic", "control": "shut-node-mlp"},
     "control: Basic + self-training": {"method": "basic", "control": "self-training"},
+    "control: Basic + consistency": {"method": "basic", "samples": 2, "consistency": 0.5, "sharpen": 0.5},
 }
 ROWS = {**METHODS, **PARTS, **CONTROLS}
-ONE_LABEL_ONLY = ("ptdnet-plus, prior only", "ptdnet-plus, agreement only", "control: Basic + self-training")
+ONE_LABEL_ONLY = (*PARTS, "control: Basic + self-training", "control: Basic + consistency")
 
 
 @cache

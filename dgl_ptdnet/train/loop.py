@@ -152,12 +152,23 @@ class Trainer:
         if self.teacher is not None:
             loss = self.teacher.loss_of(out, self.epoch)
         if s.samples > 1:
-            loss = loss + s.consistency * sum((draw - out).square().sum(1).mean() for draw in draws)
+            loss = loss + s.consistency * self._distance(draws)
         if s.method in LEARNED:
             loss = loss + self._penalty(step)
         if self.bias is not None:
             loss = loss + self.bias.loss(self.epoch)
         return loss, counts
+
+    def _distance(self, draws: list[Tensor]) -> Tensor:
+        """Of several draws from what they should agree on, summed over draws: their mean, or, where the settings
+        sharpen, what the mean of their probabilities says more surely."""
+        sharpen, found = self.settings.sharpen, torch.stack(draws).float()
+        if not sharpen:
+            return (found - found.mean(0)).square().sum((0, 2)).mean()
+        found = self.task.probabilities(found)
+        target = found.detach().mean(0).pow(1 / sharpen)
+        target /= target.sum(-1, keepdim=True)
+        return (found - target).square().sum((0, 2, 3)).mean()
 
     def _penalty(self, step: Any) -> Any:
         s, total = self.settings, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import sys
@@ -166,7 +167,7 @@ def load_run(
     path : str
         The folder of the run.
     seed : int, optional
-        Which of its seeds. Default: the first.
+        Which of its seeds. Default: the one that is best in validation; of a run that has not ended, the first.
     data, data_dir
         As those of :func:`train`.
 
@@ -189,7 +190,10 @@ def load_run(
     if not (folder / "settings.toml").exists():
         raise ValueError(f"{folder} is not the folder of a run: it has no settings.toml")
     settings = Settings(**read_settings(folder / "settings.toml"))
-    seed = settings.first_seed if seed is None else seed
+    if seed is None:
+        metrics = folder / "metrics.json"
+        val = json.loads(metrics.read_text())["val"] if metrics.exists() else [0.0]
+        seed = settings.first_seed + val.index(max(val))
     model = folder / f"model-{seed}.pt"
     if not model.exists():
         there = sorted(file.stem[len("model-") :] for file in folder.glob("model-*.pt"))

@@ -95,6 +95,11 @@ class Settings:
     rank_k: int = _setting(1, "how many singular values count in it", least=1)
     samples: int = _setting(1, "draws of the gates a step; predictions are averaged", least=1)
     consistency: float = _setting(0.01, "weight of the draws' squared distance from their mean", least=0)
+    sharpen: float = _setting(
+        0.0,
+        "above 0: it is probabilities that are drawn to their mean, sharpened by this temperature; 0: outputs",
+        least=0,
+    )
     prior: bool = _setting(True, "ptdnet-plus: the density prior")
     agreement: bool = _setting(True, "ptdnet-plus: the agreement of both ends' predicted labels")
 
@@ -176,12 +181,12 @@ def to_toml(values: Mapping[str, Any]) -> str:
 
 
 def merged(tables: Mapping[str, Any], key: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a file says for a task, backbone and method: the values at its top, then those of the tables ``[TASK]``,
-    ``[BACKBONE]``, ``[METHOD]`` and ``[METHOD.BACKBONE]``, where later ones count more."""
+    """What a file says for a task, backbone and method: the values at its top, then those of the tables ``[BACKBONE]``,
+    ``[METHOD]``, ``[TASK]`` and ``[METHOD.BACKBONE]``, where later ones count more."""
     of_method = tables.get(key["method"], {})
     known = {*TASKS, *BACKBONES, *METHODS}
     values = {name: value for name, value in tables.items() if name not in known}
-    for table in (tables.get(key["task"], {}), tables.get(key["backbone"], {}), of_method):
+    for table in (tables.get(key["backbone"], {}), of_method, tables.get(key["task"], {})):
         values.update({name: value for name, value in table.items() if name not in BACKBONES})
     values.update(of_method.get(key["backbone"], {}))
     _check_names(values, where)

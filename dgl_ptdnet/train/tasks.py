@@ -121,6 +121,11 @@ class NodeClassification:
         wrong = (out.detach().argmax(1) != labels).sum()
         return functional.cross_entropy(out, labels), torch.stack([len(rows) - wrong, wrong, wrong])
 
+    def probabilities(self, out: Tensor) -> Tensor:
+        """Of the answers to what is asked of a node, :math:`(..., N, questions, answers)`: which label it has, or of
+        each label whether it has it."""
+        return torch.stack([out, -out], -1).sigmoid() if self.multilabel else out.softmax(-1).unsqueeze(-2)
+
     @staticmethod
     def score(counts: Tensor) -> float:
         """F1, the metric."""
@@ -157,6 +162,8 @@ class LinkPrediction:
     def __init__(self, data: Dataset, settings: Settings, seed: int) -> None:
         if settings.batch_size:
             raise ValueError("link prediction takes the whole graph: leave out batch_size")
+        if settings.sharpen:
+            raise ValueError("sharpen is for node classification, where outputs are probabilities: leave it at 0")
         split = split_edges(data.graph, seed)
         self.in_feats, self.out_feats = data.num_feats, settings.embedding
         self.parts = [Part.of(split.graph, settings)]
