@@ -123,21 +123,20 @@ class NeuralSparse(Gate):
 
     def _choose(self, index: EdgeIndex, keys: Tensor) -> Tensor:
         dst, in_ptr = index.dst.long(), index.tensors[0].long()
+        x = keys / self.tau
         with torch.no_grad():
-            order = keys.argsort(descending=True, stable=True)
+            order = x.argsort(descending=True, stable=True)
             order = order[dst[order].argsort(stable=True)]
-            place = torch.empty_like(order)
-            place[order] = torch.arange(len(order), device=order.device) - in_ptr[dst[order]]
-            chosen, all_stay = place < self.k, (in_ptr.diff() <= self.k)[dst]
-        taken = torch.zeros_like(keys)
-        for drawn in range(self.k):
-            taken = taken + self._softmax(index, torch.where(place >= drawn, keys / self.tau, -math.inf))
-        return torch.where(all_stay, 1, torch.where(chosen, taken.clamp(max=1), 0))
-
-    @staticmethod
-    def _softmax(index: EdgeIndex, x: Tensor) -> Tensor:
-        """Over the edges of each destination; 0 where all are -inf."""
-        dst = index.dst.long()
-        highest = x.new_full((index.num_dst,), -math.inf).scatter_reduce(0, dst, x.detach(), "amax")
-        weights = torch.exp(x - torch.where(highest == -math.inf, 0, highest)[dst])
-        return weights / degrees(index, weights).clamp(min=1e-30)[dst]
+            many = in_ptr.diff() > self.k  # others keep all their edges
+            begin = in_ptr[:-1][many]
+            drawn = order[begin[:, None] + torch.arange(self.k, device=order.device)]  # the k largest of each
+            rest = many[dst].index_fill(0, drawn.flatten(), False)
+            highest = x.new_zeros(index.num_dst).masked_scatter(many, x[order[begin + self.k]])
+        # Logarithms of the sums that draw k, k - 1, ... 0 chooses from: each has one edge more than the one before it.
+        weights = torch.exp(torch.where(rest, x - highest[dst], -math.inf))
+        sums = [highest[many] + torch.log(degrees(index, weights)[many])]
+        largest = x[drawn]
+        for place in range(self.k - 1, -1, -1):
+            sums.append(torch.logaddexp(largest[:, place], sums[-1]))
+        shares = torch.exp(largest + torch.logcumsumexp(-torch.stack(sums[:0:-1], 1), 1)).clamp(max=1)
+        return (~many[dst]).to(x.dtype).index_put((drawn.flatten(),), shares.flatten())

@@ -352,6 +352,25 @@ def test_neural_sparse_keeps_k_edges_a_node_the_best_in_evaluation():
     assert sharp[sharp > 0].min() > 0.9
 
 
+@pytest.mark.parametrize("k", [1, 3, 7])
+@pytest.mark.parametrize("tau", [0.05, 1.0, 5.0])
+def test_neural_sparse_is_a_softmax_for_each_draw_over_what_was_not_drawn(k, tau):
+    g = dgl.graph((torch.randint(30, (200,)), torch.randint(20, (200,)).square() // 20), num_nodes=30)
+    sparse, keys = ptd.NeuralSparse(FEATS, k, tau=tau), torch.randn(200, dtype=torch.float64, requires_grad=True)
+    wanted = torch.zeros(200, dtype=torch.float64)
+    for v in g.nodes():
+        ids = g.in_edges(v, form="eid")
+        left, total = torch.ones(len(ids), dtype=torch.bool), torch.zeros(len(ids), dtype=torch.float64)
+        for _ in range(k if len(ids) > k else 0):
+            total = total + (keys[ids] / tau).masked_fill(~left, -torch.inf).softmax(0)
+            left[keys[ids].masked_fill(~left, -torch.inf).argmax()] = False
+        wanted = wanted.index_put((ids,), torch.where(left, 0.0, total.clamp(max=1)) if len(ids) > k else left.double())
+    found = sparse._choose(edges_of(g).index, keys)
+    torch.testing.assert_close(found, wanted)
+    weights = torch.randn(200, dtype=torch.float64)
+    torch.testing.assert_close(*(torch.autograd.grad(z @ weights, keys)[0] for z in (found, wanted)))
+
+
 def test_neural_sparse_draws_by_edge_id():
     g, sparse = undirected(), ptd.NeuralSparse(FEATS, 2)
     seeds = torch.arange(10)
