@@ -18,7 +18,7 @@ from .jobs import Plan, graph_of, settings_of
 from .pictures import save, subplots
 from .queue import Records
 from .rows import CONTROLS, PARTS, ROWS
-from .tables import NONE, TELLS, Runs, claim, markdown, number, with_p
+from .tables import NONE, TELLS, Runs, claim, markdown, number, why_by, with_p
 
 TITLE = "The denoising process on the synthetic graph"
 SHOWN = ("PTDNet", "ptdnet-plus", "DropEdge")
@@ -90,7 +90,7 @@ def _last(records: list[dict[str, Any]], name: str) -> float:
 
 
 def text(plan: Plan, records: Records) -> str:
-    lines, tells, generalises = [], {}, {}
+    lines, tells, generalises, said = [], {}, {}, ""
     basic = Runs(records, _jobs(plan, "Basic"))
     for row in SHOWN:
         runs = Runs(records, _jobs(plan, row))
@@ -101,6 +101,9 @@ def text(plan: Plan, records: Records) -> str:
             if row != "DropEdge":
                 tells[row] = ends["train_same"] - ends["train_other"] >= TELLS
                 generalises[row] = ends["test_same"] - ends["test_other"] >= TELLS
+                said += why_by(
+                    row, {f"at {split} nodes": ends[f"{split}_same"] - ends[f"{split}_other"] for split in CURVES}
+                )
         lines.append(line)
     lines += [[row, with_p(Runs(records, _jobs(plan, row)), basic), *[NONE] * 4] for row in BESIDE]
     head = ["", "test accuracy", "gates: training, same label", "different", "test, same label", "different"]
@@ -108,7 +111,7 @@ def text(plan: Plan, records: Records) -> str:
         claim(f"Gates of bad edges at training nodes end at least {TELLS} below those of good edges", tells)
         + claim("And so at test nodes, over edges that no training node has", generalises)
         + "\nTest accuracy, spread (seeds), p of a paired test against Basic; mean gates of the first layer after the "
-        + f"last epoch, for DropEdge a draw:\n\n{markdown(head, lines)}"
+        + f"last epoch, for DropEdge a draw:\n\n{markdown(head, lines)}{said}"
         + "\n![gates, accuracy and degrees](results/denoising.png)\n"
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from .jobs import Plan
 from .pictures import save, subplots
 from .queue import Records
 from .rows import CONTROLS, PARTS
-from .tables import Runs, claim, markdown, with_p
+from .tables import Runs, claim, markdown, why, with_p
 
 TITLE = "Depth and over-smoothing"
 DEPTHS = (2, 4, 8, 16)
@@ -54,8 +55,25 @@ def text(plan: Plan, records: Records) -> str:
         + claim("PTDNet is better than all baselines", best)
         + f"\nTest accuracy, spread (seeds), p of a paired test against GCN; {PAIRS:,} linked pairs:\n\n"
         + markdown(["layers", *map(str, depths)], rows)
+        + _why(found)
         + "\n![accuracy by depth](results/depth.png)\n"
     )
+
+
+def _why(found: dict[str, dict[int, Runs]]) -> str:
+    said = ""
+    mlp = {layers: runs.mean for layers, runs in found["MLP"].items() if len(runs)}
+    if failing := [f"{mlp[layers]:.3f} at {layers}" for layers in mlp if mlp[layers] < mlp[min(mlp)] - 0.1]:
+        said += (
+            f"\nWhy: an MLP, which smooths nothing, falls as well, from {mlp[min(mlp)]:.3f} with {min(mlp)} layers to "
+            f"{', '.join(failing)}. So far down it is training that fails, and over-smoothing is not shown by it.\n"
+        )
+    for line in ("PTDNet", "ptdnet-plus"):
+        said += why(line, {f"with {layers} layers": runs for layers, runs in found[line].items()})
+        kept = {layers: [record["kept"] for record in runs.records] for layers, runs in found[line].items()}
+        means = [f"{fmean(map(fmean, of)):.2f} with {layers} layers" for layers, of in kept.items() if of]
+        said += f"\nEdges that {line} keeps, mean over layers: {', '.join(means)}.\n" if means else ""
+    return said
 
 
 def draw(plan: Plan, records: Records, folder: Path) -> None:

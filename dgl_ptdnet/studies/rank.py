@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import torch
@@ -131,8 +131,19 @@ def text(plan: Plan, records: Records) -> str:
         claim("Accuracy increases with K", rises)
         + claim(f"At K = {KS[-1]} a step takes at most 1/100 of the dense algorithm's time", ratios)
         + f"\nA step is value and gradient; one thread.\n\n{markdown(head, lines)}"
+        + _why([Runs(records, _jobs(plan, k)) for k in ks])
         + "\n![accuracy and time by K](results/rank.png)\n"
     )
+
+
+def _why(found: list[Runs]) -> str:
+    found = [runs for runs in found if len(runs)]
+    if not found:
+        return ""
+    means, spread = [runs.mean for runs in found], fmean(runs.spread for runs in found)
+    apart = max(means) - min(means)
+    words = "within what seeds differ by" if apart <= 2 * spread else "more than what seeds differ by"
+    return f"\nWhy: the best and the worst K are {apart:.3f} apart, {words} (spread {spread:.3f}).\n"
 
 
 def draw(plan: Plan, records: Records, folder: Path) -> None:

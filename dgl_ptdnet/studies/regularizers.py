@@ -14,7 +14,7 @@ from ..train import train
 from .jobs import Plan, graph_of, settings_of
 from .pictures import save, subplots
 from .queue import Records
-from .tables import NONE, Runs, claim, markdown, number
+from .tables import NONE, Runs, claim, markdown, number, why
 
 TITLE = "Effects of the regularizers"
 TERMS = {"edges": "β1, the L0 term", "rank": "β2, the low-rank term"}
@@ -117,6 +117,10 @@ def text(plan: Plan, records: Records) -> str:
         parts.append(
             f"\n{name}: test accuracy, spread / share of edges kept in the first layer:\n\n{markdown(head, lines)}"
         )
+        strongest = {
+            f"at {share:.2f}": Runs(records, _jobs(plan, term, betas[-1], share)) for share in shares[:-1]
+        }  # the curves' runs, those of the last share, keep no means by label
+        parts.append(why(f"PTDNet with {name.split(',')[0]} = {betas[-1]:g}", strongest))
     lines = []
     for share in shares:
         chosen = [best.get((term, share)) for term in TERMS]

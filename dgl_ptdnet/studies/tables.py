@@ -7,7 +7,7 @@ from typing import Any
 
 from .jobs import Plan
 from .queue import Records
-from .rows import BACKBONES, jobs_of, rows_of
+from .rows import BACKBONES, jobs_of, one_label, rows_of
 
 NAMES = {"gcn": "GCN", "sage": "GraphSage", "gat": "GAT"}
 NONE = "–"
@@ -103,8 +103,9 @@ Figures = dict[str, dict[str, float]]  # by backbone and row
 def method_table(
     plan: Plan, records: Records, given: dict[str, Any], seeds: int, paper: Figures, authors: Figures
 ) -> str:
-    """Every row for every backbone on a data set, beside the paper's figures and those of the authors' code."""
-    rows = []
+    """Every row for every backbone on a data set, beside the paper's figures and those of the authors' code. Where
+    labels are marked as exact or not, the test over all of them has a column."""
+    rows, everywhere = [], []
     for backbone in BACKBONES:
         basic = runs_of(plan, records, "Basic", seeds, {**given, "backbone": backbone})
         for row in rows_of(given["dataset"]):
@@ -116,38 +117,55 @@ def method_table(
                 line[5:] = [f"{runs.mean - basic.mean:+.3f}", probability(paired_p(runs, basic))]
             line += [number(figures.get(backbone, {}).get(row)) for figures in (paper, authors)]
             rows.append(line)
+            found = [record["test_all"] for record in runs.records if "test_all" in record]
+            everywhere.append(number(fmean(found)) if found else NONE)
     head = ["", "test", "spread", "seeds", "validation", "to Basic", "p", "paper", "authors' code"]
+    if set(everywhere) != {NONE}:
+        head, rows = [*head, "test, all labels"], [[*line, of] for line, of in zip(rows, everywhere)]
     return markdown(head, rows)
 
 
 def gate_table(plan: Plan, records: Records, given: dict[str, Any], seeds: int) -> str:
-    """What gates do: their means in the first layer, over edges between the same and between different labels. Where
-    these are equal, gates do not tell edges apart, and what they gain or lose is not denoising."""
-    rows, gaps = [], {}
+    """What gates do: the edges that each layer keeps, and the means of the first layer's gates over edges between the
+    same and between different labels. Where these are equal, gates do not tell edges apart, and what they gain or lose
+    is not denoising."""
+    names = ("gate_same", "gate_other") if one_label(given["dataset"]) else ()
+    rows: list[list[str]] = []
+    found: dict[str, dict[str, Runs]] = {}
     for backbone in BACKBONES:
         for row in ("PTDNet-wl", "PTDNet", "ptdnet-plus"):
-            found = runs_of(plan, records, row, seeds, {**given, "backbone": backbone}).records
-            names = ("kept", "gate_same", "gate_other")
-            cells = [number(fmean(record[name][0] for record in found)) if found else NONE for name in names]
-            rows.append([f"{NAMES[backbone]}: {row}", *cells])
-            if found:
-                gaps[backbone, row] = fmean(record["gate_same"][0] - record["gate_other"][0] for record in found)
-    head = ["first layer, at the best epoch", "edges kept", "mean gate, same label", "mean gate, different label"]
-    return "\n" + markdown(head, rows) + _why(gaps)
+            runs = runs_of(plan, records, row, seeds, {**given, "backbone": backbone})
+            line = [NONE] * (1 + len(names))
+            if len(runs):
+                kept = " / ".join(number(fmean(of)) for of in zip(*(record["kept"] for record in runs.records)))
+                line = [kept, *(number(fmean(record[name][0] for record in runs.records)) for name in names)]
+            rows.append([f"{NAMES[backbone]}: {row}", *line])
+            found.setdefault(row, {})[f"with {NAMES[backbone]}"] = runs
+    head = ["at the best epoch", "edges kept, by layer", "mean gate, first layer: same label", "different label"]
+    said = "".join(why(row, found[row]) for row in ("PTDNet", "ptdnet-plus")) if names else ""
+    return "\n" + markdown(head[: 2 + len(names)], rows) + said
 
 
-def _why(gaps: dict[tuple[str, str], float]) -> str:
-    """What the means of gates say of gains and losses."""
+def why(row: str, where: dict[str, Runs]) -> str:
+    """What the means of the first layer's gates say of a row's gains and losses, by the place that they are from."""
+    return why_by(row, {at: gap_of(runs) for at, runs in where.items() if len(runs)})
+
+
+def gap_of(runs: Runs) -> float:
+    """By how much gates of edges within a label are above others, in the first layer."""
+    return fmean(record["gate_same"][0] - record["gate_other"][0] for record in runs.records)
+
+
+def why_by(row: str, gaps: dict[str, float]) -> str:
+    """As :func:`why`, from the differences themselves."""
     said = ""
-    for row in ("PTDNet", "ptdnet-plus"):
-        of = {NAMES[backbone]: gap for (backbone, name), gap in gaps.items() if name == row}
-        if blind := [f"{name} ({gap:+.3f})" for name, gap in of.items() if gap < TELLS]:
-            said += (
-                f"\nWhy: gates of {row} do not tell edges of one label from others with {', '.join(blind)}: what it "
-                "gains or loses there is not denoising.\n"
-            )
-        if sees := [f"{name} ({gap:+.3f})" for name, gap in of.items() if gap >= TELLS]:
-            said += f"\nWhy: gates of {row} tell edges of one label from others with {', '.join(sees)}.\n"
+    if blind := [f"{at} ({gap:+.3f})" for at, gap in gaps.items() if gap < TELLS]:
+        said += (
+            f"\nWhy: gates of {row} do not tell edges of one label from others {', '.join(blind)}: what it gains or "
+            "loses there is not denoising.\n"
+        )
+    if sees := [f"{at} ({gap:+.3f})" for at, gap in gaps.items() if gap >= TELLS]:
+        said += f"\nWhy: gates of {row} tell edges of one label from others {', '.join(sees)}.\n"
     return said
 
 
