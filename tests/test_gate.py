@@ -19,6 +19,12 @@ from dgl_ptdnet.graph import edges_of
 FEATS = 6
 
 
+@pytest.fixture(autouse=True)
+def seed():
+    """A test's draws do not depend on the tests before it."""
+    torch.manual_seed(0)
+
+
 def undirected(nodes=40, edges=120, seed=0):
     """Both directions of random pairs, no self-loops, shuffled."""
     generator = torch.Generator().manual_seed(seed)
