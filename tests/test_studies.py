@@ -23,9 +23,9 @@ from dgl_ptdnet.studies.jobs import Plan, execute, graph_of, group_of, name_of, 
 from dgl_ptdnet.studies.page import page_text, write_page
 from dgl_ptdnet.studies.queue import Records, key_of, run
 from dgl_ptdnet.studies.rank import dense_norm
-from dgl_ptdnet.studies.rows import CONTROLS, ROWS
+from dgl_ptdnet.studies.rows import CONTROLS, ROWS, jobs_of
 from dgl_ptdnet.studies.search import SEARCHED, cells_of, search, trials_of
-from dgl_ptdnet.studies.tables import Runs, claim, holm, paired_p, with_p
+from dgl_ptdnet.studies.tables import Runs, claim, holm, method_table, paired_p, why_by, with_p
 from dgl_ptdnet.train import resolve, train
 from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.models import build
@@ -329,6 +329,34 @@ def test_holm_corrects_for_the_number_of_cells():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])  # 3 x, then 2 x, never falling
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+def test_gates_that_tell_nothing_apart_are_no_reason():
+    said = why_by("PTDNet", {"with GCN": 0.01, "with GAT": 0.5})
+    assert "do not tell edges of one label from others with GCN (+0.010): what it gains" in said
+    assert "tell edges of one label from others with GAT (+0.500)." in said
+    assert why_by("PTDNet", {}) == ""
+
+
+def test_where_labels_are_marked_the_test_over_all_has_a_column(tmp_path):
+    records = Records(tmp_path)
+    plan, given = Plan(), {"dataset": "ppi", "backbone": "sage"}
+    assert "all labels" not in method_table(plan, records, given, 2, {}, {})
+    for seed, job in enumerate(jobs_of(plan, "Basic", 2, **given)):
+        records.add(job, {"val": 0.5, "test": 0.9, "test_all": 0.6 + 0.2 * seed})
+    table = method_table(plan, records, given, 2, {}, {})
+    assert "| test, all labels |" in table
+    assert "| GraphSage: Basic | 0.900 | 0.000 | 2 | 0.500 | – | – | – | – | 0.700 |" in table
+    assert "| GCN: Basic | – | – | 0 | – | – | – | – | – | – |" in table
+
+
+def test_what_controls_have_of_a_gain_is_said(tmp_path):
+    records = Records(tmp_path)
+    given = {"dataset": "cora", "backbone": "gcn"}
+    for row, test in (("Basic", 0.5), ("ptdnet-plus", 0.7), ("control: Basic + node MLP", 0.55)):
+        for job in jobs_of(Plan(), row, 10, **given):
+            records.add(job, {"val": test, "test": test, "kept": [1, 1], "gate_same": [1, 1], "gate_other": [1, 1]})
+    assert "the best control alone has, without any gate: cora GCN 25%." in classification.text(Plan(), records)
 
 
 def test_claims_say_where_they_do_not_hold():
