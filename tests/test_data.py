@@ -455,6 +455,23 @@ def test_npz_with_edges_and_masks(seed, tmp_path):
     assert np.array_equal(g.ndata["test_mask"].numpy(), arrays["test_masks"][seed % 3])
 
 
+def test_npz_with_arrays_the_other_way_round(tmp_path):
+    arrays = heterophilous_arrays()
+    np.savez(tmp_path / "one.npz", **arrays)
+    turned = {name: x.T if name == "edges" or "masks" in name else x for name, x in arrays.items()}
+    np.savez(tmp_path / "two.npz", **turned)
+    one, two = (load(str(tmp_path / f"{name}.npz"), seed=1).graph for name in ("one", "two"))
+    assert all(torch.equal(a, b) for a, b in zip(one.edges(), two.edges()))
+    assert all(torch.equal(one.ndata[mask], two.ndata[mask]) for mask in MASKS)
+
+
+def test_npz_of_other_lengths_is_named(tmp_path):
+    arrays, _ = sparse_arrays()
+    np.savez(tmp_path / "odd.npz", **{**arrays, "adj_data": np.ones(99)})
+    with pytest.raises(ValueError, match=r"odd.npz cannot be read \(IndexError: .* as dgl_ptdnet.data.load says\?"):
+        load(str(tmp_path / "odd.npz"))
+
+
 @pytest.mark.parametrize("dense", [False, True])
 def test_npz_with_sparse_arrays_and_no_masks(dense, tmp_path):
     arrays, attr = sparse_arrays()
@@ -480,6 +497,11 @@ def test_npz_with_sparse_arrays_and_no_masks(dense, tmp_path):
         ({"node_features": np.array([{}] * 12)}, "node_features cannot be read as an array of numbers"),
         ({"node_labels": np.array(["cat"] * 12)}, "labels must be numbers; got <U3. Number the classes from 0"),
         ({"val_masks": None}, '"val_mask" is missing'),
+        ({"edges": np.arange(12).reshape(3, 4)}, r"edges must be \[E, 2\], source and destination; got shape \(3, 4\)"),
+        ({"edges": np.array([[0.5, 1.0]])}, "edges must be whole numbers, of nodes from 0; got float64"),
+        ({"val_masks": np.ones((3, 5), bool)}, r"val_masks must be \[S, N\], a row of 12 nodes .* got shape \(3, 5\)"),
+        ({"node_labels": np.full(12, 10**10)}, "has the class 10000000000. Number the classes from 0"),
+        ({"node_features": np.full((12, 2), np.nan)}, r"must be finite numbers of shape \[N, F\]; got nan at node 0"),
     ],
 )
 def test_a_wrong_npz_is_told_what_to_do(change, message, tmp_path):
@@ -561,6 +583,20 @@ def test_a_wrong_csv_is_told_what_to_do(files, message, tmp_path):
     folder = write_csv(tmp_path / "mine", **files)
     with pytest.raises(ValueError, match=message):
         load(folder)
+
+
+def test_a_graph_of_a_csv_may_have_no_edges(tmp_path):
+    folder = write_csv(tmp_path / "mine", edges="source,destination\n")
+    assert load(folder).graph.num_edges() == 0
+
+
+def test_a_mark_before_the_first_cell_is_no_part_of_it(tmp_path):
+    folder = write_csv(tmp_path / "mine")
+    without = load(folder).graph
+    path = tmp_path / "mine" / "edges.csv"
+    lines = [line for line in path.read_text().splitlines() if line[0].isdigit()]
+    path.write_text("\n".join(lines), encoding="utf-8-sig")  # as spreadsheets write it, without a line of names
+    assert all(torch.equal(a, b) for a, b in zip(load(folder).graph.edges(), without.edges()))
 
 
 def test_features_that_are_pickled_objects_are_refused(tmp_path):

@@ -14,6 +14,7 @@ from .files import read_file
 from .generated import planted, synthetic
 from .planetoid import read_planetoid
 from .ppi import read_ppi
+from .reading import reading
 
 
 class _Published(NamedTuple):
@@ -49,9 +50,10 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, *, seed: int
         * ``"cora"``, ``"citeseer"``, ``"pubmed"`` (with the public splits) or ``"ppi"``, in any case of letters;
         * ``"synthetic"`` or ``"planted"``: see :func:`synthetic` and :func:`planted`;
         * the path of a ``.bin`` file that ``dgl.save_graphs`` wrote, with the fields of :meth:`Dataset.from_graphs`;
-        * the path of a ``.npz`` file with the arrays ``node_features``, ``node_labels``, ``edges`` and, if wanted,
-          ``train_masks``, ``val_masks`` and ``test_masks`` :math:`(S, N)`, or with ``adj_data``, ``adj_indices``,
-          ``adj_indptr``, ``attr_data``, ``attr_indices``, ``attr_indptr`` (or ``attr_matrix``) and ``labels``;
+        * the path of a ``.npz`` file with the arrays ``node_features``, ``node_labels``, ``edges`` :math:`(E, 2)` and,
+          if wanted, ``train_masks``, ``val_masks`` and ``test_masks`` :math:`(S, N)`, or with ``adj_data``,
+          ``adj_indices``, ``adj_indptr``, ``attr_data``, ``attr_indices``, ``attr_indptr`` (or ``attr_matrix``) and
+          ``labels``;
         * the path of a folder with ``edges.csv`` (two columns of node numbers from 0), ``features.csv`` or
           ``features.npy`` (a row for each node), ``labels.csv`` (a row for each node: a class from 0, or -1 where it is
           not known; or zeros and ones for several labels) and, if wanted, ``split.csv`` (a row for each node:
@@ -91,7 +93,9 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, *, seed: int
                 f"there is no {known.folders[0]} (or {' or '.join(known.folders[1:])}) in {data_dir}. "
                 "Put DGL's raw folder there, or leave out the data folder to download it"
             )
-        return known.read(folder or _download(known), key)
+        folder = folder or _download(known)
+        with reading(folder):
+            return known.read(folder, key)
     if key in _GENERATED:
         return _GENERATED[key](seed)
     path = Path(name).expanduser()
@@ -153,7 +157,8 @@ def available(data_dir: str | os.PathLike[str] | None = None) -> list[Row]:
     Returns
     -------
     list[Row]
-        Name, nodes, edges, features, classes, and where it is: a folder, ``"download"`` or ``"generated"``. Counts of
+        Name, nodes, edges, features, classes, and where it is: a folder, ``"download"`` (where no folder is given), or
+        ``"generated"``. Counts of
         published sets are the published ones; their files are not read.
 
     Examples
@@ -162,7 +167,8 @@ def available(data_dir: str | os.PathLike[str] | None = None) -> list[Row]:
     >>> [(row.name, row.nodes) for row in available()][:2]
     [('cora', 2708), ('citeseer', 3327)]
     """
-    rows = [Row(key, *known.counts, str(_folder(key, data_dir) or "download")) for key, known in _PUBLISHED.items()]
+    absent = "download" if data_dir is None else f"not in {data_dir}"
+    rows = [Row(key, *known.counts, str(_folder(key, data_dir) or absent)) for key, known in _PUBLISHED.items()]
     for key, make in _GENERATED.items():
         g = (data := make()).graph
         rows.append(Row(key, g.num_nodes(), g.num_edges(), data.num_feats, data.num_classes, "generated"))

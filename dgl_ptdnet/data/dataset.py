@@ -145,7 +145,10 @@ def _checked(g: dgl.DGLGraph, name: str) -> dgl.DGLGraph:
             )
     feat = g.ndata["feat"].float()
     if feat.dim() != 2 or not torch.isfinite(feat).all():
-        raise ValueError(f'{name}: "feat" must be finite numbers of shape [N, F]; got shape {tuple(feat.shape)}')
+        found = f"shape {tuple(feat.shape)}"
+        if feat.dim() == 2:
+            found = f"{float(feat[~torch.isfinite(feat)][0])} at node {int((~torch.isfinite(feat)).nonzero()[0, 0])}"
+        raise ValueError(f'{name}: "feat" must be finite numbers of shape [N, F]; got {found}')
     g.ndata["feat"], g.ndata["label"] = feat, _checked_labels(g.ndata["label"], name)
     return g
 
@@ -154,6 +157,8 @@ def _checked_labels(label: Tensor, name: str) -> Tensor:
     if label.dim() == 2 and label.shape[1] == 1:
         label = label[:, 0]
     if label.dim() == 1 and (label == label.long()).all():
+        if len(label) and label.max() > max(1000, len(label)):
+            raise ValueError(f'{name}: "label" has the class {int(label.max())}. Number the classes from 0')
         return label.long()
     if label.dim() == 2 and ((label == 0) | (label == 1)).all():
         return label.float()

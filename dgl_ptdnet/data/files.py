@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -15,24 +16,33 @@ from numpy.typing import NDArray
 
 from .dataset import SPLITS, Dataset
 from .pairs import Ints, undirected
+from .reading import reading
+
+_WITH_MARK = "utf-8-sig"  # spreadsheets put a mark before the first byte, which is no part of the first cell
 
 
 def read_file(path: Path, seed: int) -> Dataset:
     """The graph or graphs in ``path``, checked; ``seed`` makes or chooses the split."""
     if not path.exists():
         raise FileNotFoundError(f"there is no {path}")
-    if path.is_dir():
-        graphs = [_read_csv(path)]
-    elif path.suffix == ".npz":
-        graphs = [_read_npz(path)]
-    elif path.suffix == ".bin":
-        try:
-            graphs = dgl.load_graphs(str(path))[0]
-        except Exception as error:  # dgl raises its own, and what its C++ part raises
-            raise ValueError(f"{path} is not a file that dgl.save_graphs wrote: {error}") from error
-    else:
-        raise ValueError(f"{path} must be a .npz file, a .bin file of dgl.save_graphs, or a folder with edges.csv")
+    with reading(path):
+        if path.is_dir():
+            graphs = [_read_csv(path)]
+        elif path.suffix == ".npz":
+            graphs = [_read_npz(path)]
+        elif path.suffix == ".bin":
+            graphs = _read_bin(path)
+        else:
+            raise ValueError(f"{path} must be a .npz file, a .bin file of dgl.save_graphs, or a folder with edges.csv")
     return Dataset.from_graphs(graphs, name=path.stem, seed=seed)
+
+
+def _read_bin(path: Path) -> list[dgl.DGLGraph]:
+    try:
+        return dgl.load_graphs(str(path))[0]
+    except Exception as error:  # dgl raises its own, and what its C++ part raises
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{path} is not a file that dgl.save_graphs wrote: {reason}") from error
 
 
 def _graph(path: Path, src: Ints, dst: Ints, feat: NDArray[Any], label: NDArray[Any]) -> dgl.DGLGraph:
@@ -86,11 +96,22 @@ def _read_npz(path: Path) -> dgl.DGLGraph:
 
 
 def _from_edges(path: Path, arrays: _Arrays) -> dgl.DGLGraph:
-    edges = arrays["edges"].astype(np.int64).reshape(-1, 2)
-    g = _graph(path, edges[:, 0], edges[:, 1], arrays["node_features"], arrays["node_labels"])
+    edges = arrays["edges"]
+    if edges.dtype.kind not in "iu":
+        raise ValueError(f"{path}: edges must be whole numbers, of nodes from 0; got {edges.dtype}")
+    if edges.ndim != 2 or 2 not in edges.shape:
+        raise ValueError(f"{path}: edges must be [E, 2], source and destination; got shape {edges.shape}")
+    src, dst = (edges.T if edges.shape[1] == 2 else edges).astype(np.int64)
+    g = _graph(path, src, dst, arrays["node_features"], arrays["node_labels"])
     for split in SPLITS:
         if f"{split}_masks" in arrays:  # [S, N]: S splits
-            g.ndata[f"{split}_mask"] = torch.from_numpy(np.atleast_2d(arrays[f"{split}_masks"]).T.astype(bool))
+            masks = np.atleast_2d(arrays[f"{split}_masks"]).astype(bool)
+            if g.num_nodes() not in masks.shape or masks.ndim > 2:
+                raise ValueError(
+                    f"{path}: {split}_masks must be [S, N], a row of {g.num_nodes():,} nodes for each of S splits; got "
+                    f"shape {masks.shape}"
+                )
+            g.ndata[f"{split}_mask"] = torch.from_numpy(masks.T if masks.shape[1] == g.num_nodes() else masks)
     return g
 
 
@@ -109,6 +130,7 @@ def _from_csr(path: Path, arrays: _Arrays) -> dgl.DGLGraph:
 
 def _read_csv(folder: Path) -> dgl.DGLGraph:
     edges = _table(folder / "edges.csv", np.int64)
+    edges = edges if edges.size else edges.reshape(0, 2)
     if edges.shape[1] != 2:
         raise ValueError(f"{folder / 'edges.csv'} must have two columns, source and destination; got {edges.shape[1]}")
     array = folder / "features.npy"
@@ -116,7 +138,7 @@ def _read_csv(folder: Path) -> dgl.DGLGraph:
     g = _graph(folder, edges[:, 0], edges[:, 1], feat, _table(folder / "labels.csv", np.int64))
     split_file = folder / "split.csv"
     if split_file.exists():
-        rows = [row.strip() for row in split_file.read_text().splitlines()]
+        rows = [row.strip() for row in split_file.read_text(_WITH_MARK).splitlines()]
         words = {*SPLITS, "none"}
         rows = rows[1:] if rows and rows[0] not in words else rows
         if len(rows) != g.num_nodes() or not words.issuperset(rows):
@@ -143,10 +165,12 @@ def _table(path: Path, dtype: Any) -> Any:
             f"there is no {path}. The folder needs edges.csv (source,destination), features.csv or features.npy (a row "
             "for each node) and labels.csv (a row for each node); split.csv (train, val, test or none) may be added"
         )
-    with open(path) as file:
+    with open(path, encoding=_WITH_MARK) as file:
         named = not all(_is_number(cell) for cell in file.readline().split(","))
     try:
-        return np.loadtxt(path, dtype, delimiter=",", skiprows=int(named), ndmin=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # no rows: a graph may have no edges
+            return np.loadtxt(path, dtype, delimiter=",", skiprows=int(named), ndmin=2, encoding=_WITH_MARK)
     except ValueError as error:
         raise ValueError(f"{path} must hold numbers between commas ({np.dtype(dtype).name}): {error}") from error
 

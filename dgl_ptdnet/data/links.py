@@ -43,7 +43,8 @@ def split_edges(g: dgl.DGLGraph, seed: int = 0, val: float = 0.05, test: float =
     Parameters
     ----------
     g : dgl.DGLGraph
-        The whole graph; it is not changed. Its edges are taken as undirected, and self-loops are left out.
+        The whole graph; it is not changed. Its edges are taken as undirected, and self-loops are left out. Edges that
+        ``g.edata["noise"]`` marks, as :func:`add_noise_edges` does, are not held out: nobody wants to find them.
     seed : int
         Equal seeds give equal splits.
     val : float
@@ -67,12 +68,15 @@ def split_edges(g: dgl.DGLGraph, seed: int = 0, val: float = 0.05, test: float =
     if not (0 <= val < 1 and 0 <= test < 1 and val + test < 1):
         raise ValueError(f"val and test must be shares from 0 to 1 that leave some edges; got {val} and {test}")
     num_nodes, rng, linked = g.num_nodes(), generator(seed, "links"), linked_pairs(g)
-    num_val, num_test = int(val * len(linked)), int(test * len(linked))
-    keys = rng.permutation(linked)
+    real = linked
+    if "noise" in g.edata:
+        real = linked_pairs(dgl.edge_subgraph(g, ~g.edata["noise"], relabel_nodes=False))
+    num_val, num_test = int(val * len(real)), int(test * len(real))
+    keys = rng.permutation(real)
     not_linked = np.stack(draw_pairs(rng, num_val + num_test, np.arange(num_nodes), taken=linked), 1)
     pairs = np.stack([keys // max(1, num_nodes), keys % max(1, num_nodes)], 1)
     held = num_val + num_test
-    kept = np.sort(keys[held:])
+    kept = np.setdiff1d(linked, keys[:held], assume_unique=True)
     graph = graph_of_pairs(kept // max(1, num_nodes), kept % max(1, num_nodes), num_nodes)
     graph.ndata.update(g.ndata)
     parts = (pairs[:num_val], not_linked[:num_val], pairs[num_val:held], not_linked[num_val:])
