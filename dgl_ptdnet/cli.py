@@ -19,7 +19,9 @@ from .studies import STUDIES, reproduce
 from .train import Settings, load_run, resolve, sweep, train
 from .train.settings import read_settings, update_defaults
 
+_SAID = (ValueError, OSError, ImportError)  # these say what is wrong and what to do
 _REMEDIES = {
+    errno.ENOENT: "Put it there, or name another place",
     errno.ENOSPC: "Free some space and run the same command again: it goes on from its last checkpoint",
     errno.EDQUOT: "Free some space and run the same command again: it goes on from its last checkpoint",
     errno.EACCES: "Choose a place that you may read and write",
@@ -31,18 +33,19 @@ _REMEDIES = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns its exit code: 0, or 2 where something has to be done first, which is said in a line."""
+    """Runs a command; returns its exit code: 0; 2 where something has to be done first, which is said in a line; 1 for
+    an error that nobody thought of."""
     arguments = _parser().parse_args(argv)
     try:
         arguments.command(arguments)
     except KeyboardInterrupt:
-        print("dgl-ptdnet: stopped. The same command goes on from the last checkpoint", file=sys.stderr)
+        print("dgl-ptdnet: stopped. The same command goes on from what is on the disk", file=sys.stderr)
         return 130
-    except (ValueError, OSError, ImportError) as error:
+    except Exception as error:
         if arguments.traceback:
             raise
         print(f"dgl-ptdnet: {_message(error)}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, _SAID) else 1
     return 0
 
 
@@ -51,6 +54,8 @@ def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _REMEDIES:
         where = f"{error.filename}: " if error.filename else ""
         text = f"{where}{error.strerror}. {_REMEDIES[error.errno]}"
+    if not isinstance(error, _SAID):
+        text = f"{type(error).__name__}: {text[:300]}. Add --traceback to see where it comes from"
     return text
 
 
@@ -216,7 +221,8 @@ def _prune(arguments: argparse.Namespace) -> None:
         dgl.save_graphs(str(partial), graphs)
         os.replace(partial, path)
     except dgl.DGLError as error:
-        raise OSError(f"{path} cannot be written: {error}") from error
+        reason = str(error).splitlines()[0]
+        raise OSError(f"{path} cannot be written ({reason}). Is there space, and may you write there?") from error
     finally:
         partial.unlink(missing_ok=True)
     _say(f"{sum(g.num_edges() for g in graphs):,} of {before:,} edges stay, see {path}")
@@ -234,7 +240,12 @@ def _sweep(arguments: argparse.Namespace) -> None:
     )
     if arguments.into:
         update_defaults(Path(arguments.into), settings.method, settings.backbone, best)
-    _say(f"best: {', '.join(f'{name} = {value:.4g}' for name, value in best.items())}, see {arguments.out}/best.toml")
+    _say(f"best: {', '.join(map(_equals, best.items()))}, see {arguments.out}/best.toml")
+
+
+def _equals(item: tuple[str, Any]) -> str:
+    name, value = item
+    return f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:

@@ -45,7 +45,16 @@ def test_train_evaluate_prune(graph, tmp_path, capsys):
     said = capsys.readouterr().out
     metrics = json.loads((out / "metrics.json").read_text())
     assert f"test accuracy {metrics['mean']:.4f} ± {metrics['std']:.4f} (2 seeds)" in said
-    names = {"settings.toml", "log.jsonl", "checkpoint.pt", "metrics.json", "model-0.pt", "model-1.pt"}
+    names = {
+        ".lock",
+        "settings.toml",
+        "data.json",
+        "log.jsonl",
+        "checkpoint.pt",
+        "metrics.json",
+        "model-0.pt",
+        "model-1.pt",
+    }
     assert names | {"training.png", "gates.png", "edges.png", "degrees.png"} == set(files(out))
 
     assert main(["evaluate", str(out)]) == 0
@@ -147,6 +156,38 @@ def test_unknown_data_is_named_with_a_remedy(tmp_path, capsys):
     assert "no settings.toml" in refused(capsys, "evaluate", tmp_path)
 
 
+def test_an_error_that_nobody_thought_of_is_a_line_and_can_be_traced(graph, tmp_path, capsys, monkeypatch):
+    def broken(*arguments, **options):
+        raise RuntimeError("not enough memory: you tried to allocate 400 GB\nmore lines")
+
+    monkeypatch.setattr("dgl_ptdnet.cli.train", broken)
+    command = ["train", "--dataset", graph, "--out", str(tmp_path / "run")]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert "RuntimeError: not enough memory" in said
+    assert "Add --traceback" in said
+    with pytest.raises(RuntimeError, match="not enough memory"):
+        main([*command, "--traceback"])
+
+
+def test_a_folder_without_data_sets_is_told(tmp_path, capsys):
+    assert main(["datasets", "--data-dir", str(tmp_path / "nowhere")]) == 0
+    said = capsys.readouterr().out
+    assert f"not in {tmp_path / 'nowhere'}" in said
+    assert "download" not in said
+
+
+def test_searches_of_words_and_wrong_ones(graph, tmp_path, capsys):
+    space = tmp_path / "space.toml"
+    space.write_text('noise_kind = ["uniform", "hubs"]')
+    command = ["sweep", "--dataset", graph, "--method", "basic", "--seeds", "1", "--epochs", "1", "--space", space]
+    assert main([str(x) for x in [*command, "--out", tmp_path / "a", "--trials", 1]]) == 0
+    assert "best: noise_kind = uniform" in capsys.readouterr().out
+    assert "trials must be at least 1; got 0" in refused(capsys, *command, "--out", tmp_path / "b", "--trials", 0)
+    space.write_text("lr = 0.1")
+    assert "lr must be a list, or a range with low, high" in refused(capsys, *command, "--out", tmp_path / "c")
+
+
 def test_a_place_that_cannot_be_written_to(graph, tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "run"):
@@ -209,7 +250,7 @@ def test_a_full_disk_loses_nothing(graph, tmp_path, capsys, monkeypatch):
         out, calls = tmp_path / f"run-{fails_at}", 0
         capsys.readouterr()
         assert "No space left on device. Free some space" in refused(capsys, *command, out)
-        assert not [path for path in out.iterdir() if path.name.startswith(".")]
+        assert [path.name for path in out.iterdir() if path.name.startswith(".")] == [".lock"]
         assert main([*command, str(out)]) == 0
         assert json.loads((out / "metrics.json").read_text()) | {"epoch_seconds": 0} == whole | {"epoch_seconds": 0}
 

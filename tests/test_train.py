@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import dgl
 import numpy as np
@@ -12,13 +15,13 @@ from torch.nn import functional
 
 import dgl_ptdnet as ptd
 from dgl_ptdnet.agreement import Agreement
-from dgl_ptdnet.data import Dataset, synthetic
+from dgl_ptdnet.data import Dataset, add_noise_edges, synthetic
 from dgl_ptdnet.train import GNN, Settings, load_run, resolve, sweep, train
 from dgl_ptdnet.train.features import SparseRows, dropout, features
 from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.settings import BACKBONES, METHODS, defaults, read_settings, read_toml, update_defaults
 from dgl_ptdnet.train.tasks import LinkPrediction, NodeClassification, make_task, with_loops
-from dgl_ptdnet.train.write import write_whole
+from dgl_ptdnet.train.write import locked, write_whole
 
 KEYS = {"dataset", "backbone", "method", "noise_edges", "metric", "val", "test", "mean", "std", "epoch_seconds"}
 
@@ -238,6 +241,122 @@ def test_tensorboard_gets_every_figure_where_it_is_installed(tmp_path, monkeypat
     history = result.seeds[0]["history"]
     for name, value in (("val", history[1]["val"]), ("kept/1", history[1]["kept"][1])):
         assert (name, 1, value) in written
+
+
+def test_samples_are_the_same_in_every_process():
+    code = """
+import dgl, torch
+from dgl_ptdnet.train import resolve, train
+g = dgl.rand_graph(3000, 60_000)
+g = dgl.graph((torch.arange(60_000) % 3000, torch.arange(60_000) * 7919 % 3000))
+g.ndata["feat"], g.ndata["label"] = torch.arange(9000.0).view(3000, 3).sin(), torch.arange(3000) % 3
+s = resolve(method="basic", seeds=1, epochs=2, batch_size=500, fanouts=[3, 3], threads=2)
+print(train(s, g).seeds[0]["history"][-1]["loss"])
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", code]
+    runs = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert len({run.communicate()[0] for run in runs}) == 1  # beside each other, so that their threads race
+    assert not any(run.returncode for run in runs)
+
+
+def test_a_run_whose_data_has_changed_is_refused(tmp_path):
+    train(settings(method="ptdnet"), small(), out=tmp_path)
+    again = train(settings(method="ptdnet"), small(), out=tmp_path)
+    assert again.metrics == json.loads((tmp_path / "metrics.json").read_text())
+    other = small(num_pairs=299)
+    for use in (lambda: train(settings(method="ptdnet"), other, out=tmp_path), lambda: load_run(tmp_path, data=other)):
+        with pytest.raises(ValueError, match=r"was trained on other data: .* has changed since"):
+            use()
+    assert load_run(tmp_path, data=small()).epoch == 0
+
+
+def test_a_folder_is_for_one_process_and_leftovers_are_taken_away(tmp_path):
+    partial = tmp_path / ".dgl-ptdnet-checkpoint.pt.abcdefgh"  # of a process that was killed as it wrote
+    partial.write_bytes(b"half")
+    train(settings(method="basic"), small(), out=tmp_path)
+    assert not partial.exists()
+    with locked(tmp_path), pytest.raises(ValueError, match=r"another process is at work in .*\. Wait for it"):
+        train(settings(method="basic"), small(), out=tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
+def test_broken_metrics_are_made_anew(content, tmp_path):
+    whole = train(settings(method="basic"), small(), out=tmp_path).metrics
+    (tmp_path / "metrics.json").write_text(content)
+    assert load_run(tmp_path, data=small()).task.metric == "accuracy"
+    assert train(settings(method="basic"), small(), out=tmp_path).metrics == whole
+    assert json.loads((tmp_path / "metrics.json").read_text()) == whole
+
+
+def test_files_of_a_run_in_each_other_s_place_are_named(tmp_path):
+    train(settings(method="basic"), small(), out=tmp_path)
+    model, checkpoint = tmp_path / "model-0.pt", tmp_path / "checkpoint.pt"
+    before = model.read_bytes(), checkpoint.read_bytes()
+    model.write_bytes(before[1])
+    with pytest.raises(ValueError, match=r"model-0.pt is broken or not of this version \(it has no model\)"):
+        load_run(tmp_path, data=small())
+    checkpoint.write_bytes(before[0])
+    with pytest.raises(ValueError, match=r"checkpoint.pt is broken .*\(it has no finished and no running\)"):
+        train(settings(method="basic"), small(), out=tmp_path)
+    (tmp_path / "settings.toml").write_text("")
+    with pytest.raises(ValueError, match=r"settings.toml has no dataset, backbone, .*: it is not whole"):
+        load_run(tmp_path, data=small())
+
+
+def test_a_loss_that_is_no_number_ends_a_run_and_a_sweep_goes_on(tmp_path):
+    with pytest.raises(ValueError, match=r"the loss is (nan|inf) in epoch \d of seed 0. Train with a lower lr \(it is"):
+        train(settings(method="basic", lr=1e30, epochs=9), small())
+    (tmp_path / "space.toml").write_text("lr = [1e30, 0.01]")
+    sweep(settings(method="basic", epochs=9), tmp_path, trials=4, data=small(), space=tmp_path / "space.toml")
+    rows = [json.loads(line) for line in (tmp_path / "trials.jsonl").read_text().splitlines()]
+    assert {row["validation"] > 0 for row in rows if row["lr"] == 0.01} == {True}
+    assert {row["validation"] for row in rows if row["lr"] != 0.01} <= {0.0}
+
+
+def test_the_weight_of_consistency_rises():
+    apart = {"method": "dropedge", "samples": 2, "consistency": 5.0, "epochs": 2}
+    losses = {}
+    for warm_up in (0, 1, 2, 1000):
+        t = trainer(**apart, consistency_warm_up=warm_up)
+        losses[warm_up] = t.run_epoch()["loss"]
+    assert losses[0] == losses[1] > losses[2] > losses[1000]
+    alone = trainer(**{**apart, "consistency": 0.0}).run_epoch()["loss"]
+    assert losses[2] == pytest.approx((losses[0] + alone) / 2, rel=1e-5)
+
+
+def test_links_are_not_pruned_and_want_some_edges():
+    t = trainer(task="link", method="ptdnet")
+    t.run_epoch()
+    with pytest.raises(ValueError, match="prune is for node classification"):
+        t.denoised()
+    with pytest.raises(ValueError, match="has too few: there must be 20"):
+        trainer(small(num_pairs=19), task="link", method="basic")
+    with pytest.raises(ValueError, match="link prediction is for one graph; several has 4"):
+        trainer(several_graphs(), task="link", method="basic")
+    node = trainer(method="ptdnet")
+    node.run_epoch()
+    with pytest.raises(ValueError, match="threshold must be a finite number; got nan"):
+        node.denoised(math.nan)
+
+
+def test_noise_edges_are_never_links_to_be_found():
+    noisy = small()
+    noisy.graphs = [add_noise_edges(noisy.graph, 200, seed=0)]
+    task = make_task(noisy, settings(task="link", method="basic"), 0)
+    real = {tuple(pair) for pair in torch.stack(small().graph.edges(), 1).tolist()}
+    for index, truth in task.held.values():
+        pairs = torch.stack([index.src, index.dst], 1)[truth > 0].tolist()
+        assert {tuple(pair) for pair in pairs} <= real
+    assert task.parts[0].source.num_edges() == 2 * (300 - 45 + 200)
+
+
+def test_more_singular_values_than_nodes_are_all_of_them():
+    losses = []
+    for k in (small().graph.num_nodes(), 10_000):
+        t = trainer(method="ptdnet", rank=0.1, rank_k=k)
+        losses.append(t.run_epoch()["loss"])
+    assert losses[0] == losses[1]
 
 
 def test_the_caller_s_number_of_threads_stays(tmp_path, threads):
@@ -533,7 +652,12 @@ def test_settings_go_to_a_file_and_back(tmp_path):
         ({"lr": math.nan}, "lr must be a number"),
         ({"fanouts": [3]}, "a number for each of the 2 layers"),
         ({"fanouts": 3}, "fanouts must be a list of int"),
-        ({"dropout": 1.0}, "less than 1"),
+        ({"dropout": 1.0}, "at most 0.999"),
+        ({"dropedge": 0.9999999}, "at most 0.999"),
+        ({"sharpen": 0.01}, "sharpen must be 0 or at least 0.05"),
+        ({"fanouts": [5, 0]}, "fanouts must be -1 .* or at least 1"),
+        ({"threads": 100_000}, "threads must be at most 1024"),
+        ({"first_seed": 2**40}, "seeds must end below 2.31"),
     ],
 )
 def test_wrong_settings_are_refused_by_name(given, message):

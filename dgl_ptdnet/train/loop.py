@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import time
 from typing import Any
@@ -22,6 +23,10 @@ from .settings import LEARNED, Settings
 from .tasks import Scores
 
 _ONE_THREAD = 200_000  # edges up to which more threads cost more than they give
+
+
+class NotFiniteError(ValueError):
+    """A loss that is no number: training cannot go on."""
 
 
 class Trainer:
@@ -50,7 +55,8 @@ class Trainer:
         self.teacher = SelfTraining(task, settings).to(settings.device) if settings.control == "self-training" else None
         self.ranks = nn.ModuleList()  # a low-rank term for each graph and layer: each goes on where it was
         if settings.rank and settings.method in LEARNED:
-            self.ranks.extend(LowRank(settings.rank_k) for _ in range(len(task.parts) * settings.layers))
+            for part in task.parts:
+                self.ranks.extend(_low_rank(settings, part.graph.num_nodes()) for _ in range(settings.layers))
         self.optimizer = self._make_optimizer()
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Any] = {}
@@ -69,7 +75,8 @@ class Trainer:
     def _seed(self, number: int) -> None:
         torch.manual_seed(self.seed * 1_000_003 + number)
         if self.settings.batch_size:
-            dgl.seed((self.seed * 1_000_003 + number) % 2**31)
+            with torch_threads(1):  # each of DGL's threads has a number that a race gives it, and seeds with it
+                dgl.seed((self.seed * 1_000_003 + number) % 2**31)
 
     @property
     def epoch(self) -> int:
@@ -108,6 +115,11 @@ class Trainer:
         counts, losses = torch.zeros(3, dtype=torch.int64, device=s.device), []
         for step in self.task.steps():
             loss, counted = self.train_step(step)
+            if not torch.isfinite(loss):
+                raise NotFiniteError(
+                    f"the loss is {float(loss)} in epoch {epoch} of seed {self.seed}. Train with a lower lr (it is "
+                    f"{s.lr:g}), or with smaller weights of edges, rank and consistency"
+                )
             losses.append(loss)
             counts += counted
         scores = self.evaluate("val")
@@ -152,7 +164,8 @@ class Trainer:
         if self.teacher is not None:
             loss = self.teacher.loss_of(out, self.epoch)
         if s.samples > 1:
-            loss = loss + s.consistency * self._distance(draws)
+            risen = min(1.0, (self.epoch + 1) / max(1, s.consistency_warm_up))
+            loss = loss + risen * s.consistency * self._distance(draws)
         if s.method in LEARNED:
             loss = loss + self._penalty(step)
         if self.bias is not None:
@@ -176,7 +189,8 @@ class Trainer:
             if s.edges:
                 total = total + s.edges / max(1, len(gate.gates)) * gate.penalty
             if s.rank and isinstance(step.graph, list):  # samples of a graph have no start in common
-                total = total + s.rank * LowRank(s.rank_k)(step.graph[number], gate.gates)
+                block = step.graph[number]
+                total = total + s.rank * _low_rank(s, block.num_dst_nodes())(block, gate.gates)
             elif s.rank:
                 term = self.ranks[step.part * s.layers + number]
                 total = total + s.rank * term(step.graph, gate.gates)
@@ -201,7 +215,7 @@ class Trainer:
         shares = self._shares[part]
         of_layers = [gate.gates for gate in self.model.gates]
         figures = {"kept": [float((z > 0).double() @ shares["proper"]) for z in of_layers]}
-        for name in shares.keys() - {"proper"}:
+        for name in [name for name in shares if name != "proper"]:
             figures[f"gate_{name}"] = [float(z.double() @ shares[name]) for z in of_layers]
         return figures
 
@@ -252,6 +266,10 @@ class Trainer:
         """
         if self.settings.method in ("basic", "mlp", "dropedge"):
             raise ValueError(f"{self.settings.method} drops no edges of a trained network. Choose another method")
+        if self.settings.task != "node":
+            raise ValueError("prune is for node classification: a network of links knows only a part of the edges")
+        if not math.isfinite(threshold):
+            raise ValueError(f"threshold must be a finite number; got {threshold}")
         if layer is not None and not 1 <= layer <= self.settings.layers:
             raise ValueError(f"layer must be from 1 to {self.settings.layers}; got {layer}")
         self.model.eval()
@@ -295,6 +313,11 @@ class Trainer:
         for name, module in self._parts().items():
             module.load_state_dict(state[name])
         self.history, self.best = state["history"], state["best"]
+
+
+def _low_rank(settings: Settings, most: int) -> LowRank:
+    """The term, with no more singular values than a matrix of so many columns has."""
+    return LowRank(max(1, min(settings.rank_k, most)))
 
 
 def _shares(g: Any) -> dict[str, Tensor]:

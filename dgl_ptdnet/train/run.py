@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import sys
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Callable
 
@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from .._dgl import dgl
 from ..data import Dataset, add_noise_edges, load
-from .folder import RunFolder, read_state
+from .folder import RunFolder, check_data, read_metrics, read_state
 from .loop import Trainer
 from .plots import draw
 from .settings import Settings, read_settings
@@ -30,7 +30,8 @@ class Result:
     settings : Settings
         The settings.
     metrics : dict
-        What ``metrics.json`` says: ``val`` and ``test`` of each seed, ``mean`` and ``std`` of the test, and more.
+        What ``metrics.json`` says: ``val`` and ``test`` of each seed, ``mean`` and ``std`` of the test (that of
+        a sample: divided by the number of seeds less one; 0 for one seed), and more.
     seeds : list[dict]
         For each seed its ``result``, its ``history`` (a row for every epoch) and its ``best`` state.
 
@@ -68,9 +69,9 @@ def train(
     data_dir : str, optional
         Where the published data sets are, see :func:`dgl_ptdnet.data.load`.
     out : str, optional
-        A folder for all that the run makes: ``settings.toml``, ``log.jsonl``, ``checkpoint.pt``, ``model-SEED.pt``,
-        ``metrics.json`` and pictures. A run that was ended goes on where it was, with the same bits; one that is
-        complete is only read. A folder with other settings is refused.
+        A folder for all that the run makes: ``settings.toml``, ``data.json``, ``log.jsonl``, ``checkpoint.pt``,
+        ``model-SEED.pt``, ``metrics.json`` and pictures. A run that was ended goes on where it was, with the same bits;
+        one that is complete is only read. A folder with other settings, or of other data, is refused.
     progress : bool, optional
         Whether to show a bar. Default: on a terminal.
     say : callable
@@ -96,12 +97,27 @@ def train(
     >>> sorted(result.metrics)[:4]
     ['backbone', 'best_epoch', 'dataset', 'epoch_seconds']
     """
-    folder = None if out is None else RunFolder(Path(out), settings)
+    with nullcontext() if out is None else RunFolder.open(Path(out), settings) as folder:
+        return _train(settings, data, data_dir, folder, progress, say)
+
+
+def _train(
+    settings: Settings,
+    data: Any,
+    data_dir: Any,
+    folder: RunFolder | None,
+    progress: bool | None,
+    say: Callable[[str], Any],
+) -> Result:
     finished = folder.finished if folder else []
     if folder and folder.metrics:
+        check_data(folder.path, settings.first_seed, make_data(settings, settings.first_seed, data, data_dir))
         return Result(settings, folder.metrics, finished)
     for seed in range(settings.first_seed + len(finished), settings.first_seed + settings.seeds):
-        trainer = Trainer(make_task(make_data(settings, seed, data, data_dir), settings, seed), settings, seed)
+        of_seed = make_data(settings, seed, data, data_dir)
+        if folder:
+            check_data(folder.path, seed, of_seed, remember=True)
+        trainer = Trainer(make_task(of_seed, settings, seed), settings, seed)
         _run(trainer, folder, progress)
         finished.append(trainer.finish())
         if folder:
@@ -189,10 +205,15 @@ def load_run(
     folder = Path(path)
     if not (folder / "settings.toml").exists():
         raise ValueError(f"{folder} is not the folder of a run: it has no settings.toml")
-    settings = Settings(**read_settings(folder / "settings.toml"))
+    values = read_settings(folder / "settings.toml")
+    if missing := [setting.name for setting in fields(Settings) if setting.name not in values]:
+        raise ValueError(
+            f"{folder / 'settings.toml'} has no {', '.join(missing)}: it is not whole, or of another version. Bring it "
+            "back from a copy, or train again into another folder"
+        )
+    settings = Settings(**values)
     if seed is None:
-        metrics = folder / "metrics.json"
-        val = json.loads(metrics.read_text())["val"] if metrics.exists() else [0.0]
+        val = read_metrics(folder).get("val", [0.0])
         seed = settings.first_seed + val.index(max(val))
     model = folder / f"model-{seed}.pt"
     if not model.exists():
@@ -200,7 +221,9 @@ def load_run(
         raise ValueError(
             f"{folder} has no model of seed {seed} (there is: {', '.join(there) or 'none'}). Train it first"
         )
-    best = read_state(model, "Train it again into another folder")
-    trainer = Trainer(make_task(make_data(settings, seed, data, data_dir), settings, seed), settings, seed)
+    best = read_state(model, "Train it again into another folder", "model")
+    of_seed = make_data(settings, seed, data, data_dir)
+    check_data(folder, seed, of_seed)
+    trainer = Trainer(make_task(of_seed, settings, seed), settings, seed)
     trainer.restore(best)
     return trainer

@@ -95,6 +95,7 @@ class Settings:
     rank_k: int = _setting(1, "how many singular values count in it", least=1)
     samples: int = _setting(1, "draws of the gates a step; predictions are averaged", least=1)
     consistency: float = _setting(0.01, "weight of the draws' squared distance from their mean", least=0)
+    consistency_warm_up: int = _setting(0, "epochs in which its weight rises from 0", least=0)
     sharpen: float = _setting(
         0.0,
         "above 0: it is probabilities that are drawn to their mean, sharpened by this temperature; 0: outputs",
@@ -111,8 +112,16 @@ class Settings:
             raise ValueError(f"fanouts must have a number for each of the {self.layers} layers; got {self.fanouts}")
         if self.control != "none" and self.method != "basic":
             raise ValueError(f"control is for the method basic; got {self.control} with {self.method}")
-        if self.dropout >= 1 or self.dropedge >= 1:
-            raise ValueError(f"dropout and dropedge must be less than 1; got {self.dropout} and {self.dropedge}")
+        if self.dropout > 0.999 or self.dropedge > 0.999:
+            raise ValueError(f"dropout and dropedge must be at most 0.999; got {self.dropout} and {self.dropedge}")
+        if 0 < self.sharpen < 0.05:
+            raise ValueError(f"sharpen must be 0 or at least 0.05; got {self.sharpen}")
+        if 0 in self.fanouts:
+            raise ValueError(f"fanouts must be -1 (all neighbours) or at least 1; got {list(self.fanouts)}")
+        if self.threads > 1024:
+            raise ValueError(f"threads must be at most 1024; got {self.threads}")
+        if self.first_seed + self.seeds > 2**31:
+            raise ValueError(f"seeds must end below 2^31; got first_seed {self.first_seed} and {self.seeds} seeds")
 
     def to_toml(self) -> str:
         """The text of a file for ``--config`` that gives these settings."""

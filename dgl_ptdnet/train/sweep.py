@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Callable
 
+from .loop import NotFiniteError
 from .run import train
 from .settings import DEFAULTS, Settings, merged, read_toml, to_toml
 from .write import write_whole
@@ -27,7 +28,12 @@ def import_optuna() -> Any:
 def search_space(settings: Settings, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """What is searched for a backbone and method: lists of values, or ranges ``{low, high, log, step}``."""
     path = Path(path) if path else DEFAULTS / "space.toml"
-    return merged(read_toml(path), asdict(settings), str(path))
+    found = merged(read_toml(path), asdict(settings), str(path))
+    for name, what in found.items():
+        ranges = isinstance(what, dict) and {"low", "high"} <= set(what) <= {"low", "high", "log", "step"}
+        if not (ranges or (isinstance(what, list) and what)):
+            raise ValueError(f"{path}: {name} must be a list, or a range with low, high and, if wanted, log, step")
+    return found
 
 
 def sweep(
@@ -68,6 +74,8 @@ def sweep(
     What a trial tries depends on the trials before it and its number alone, so a search that was ended and begun again
     finds the same. The test split is not looked at.
     """
+    if trials < 1:
+        raise ValueError(f"trials must be at least 1; got {trials}")
     optuna = import_optuna()
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -112,7 +120,10 @@ def _search(
 
     def objective(trial: Any) -> float:
         values = {name: suggest(trial, name, what) for name, what in chosen.items()}
-        metrics = train(replace(settings, **values), data, data_dir=data_dir).metrics
+        try:
+            metrics = train(replace(settings, **values), data, data_dir=data_dir).metrics
+        except NotFiniteError:  # as bad as can be
+            return 0.0
         return sum(metrics["val"]) / len(metrics["val"])
 
     while (number := len(_done(study))) < trials:
@@ -138,7 +149,5 @@ def _inside(value: Any, what: Any) -> bool:
 def suggest(trial: Any, name: str, what: Any) -> Any:
     if isinstance(what, list):
         return trial.suggest_categorical(name, what)
-    if set(what) - {"low", "high", "log", "step"} or not {"low", "high"} <= set(what):
-        raise ValueError(f"space: {name} must be a list, or a range with low, high and, if wanted, log, step")
     whole = isinstance(what["low"], int) and isinstance(what["high"], int)
     return (trial.suggest_int if whole else trial.suggest_float)(name, **what)

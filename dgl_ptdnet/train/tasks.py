@@ -164,7 +164,14 @@ class LinkPrediction:
             raise ValueError("link prediction takes the whole graph: leave out batch_size")
         if settings.sharpen:
             raise ValueError("sharpen is for node classification, where outputs are probabilities: leave it at 0")
+        if len(data.graphs) > 1:
+            raise ValueError(f"link prediction is for one graph; {data.name} has {len(data.graphs)}")
         split = split_edges(data.graph, seed)
+        if not len(split.val) or not len(split.test):
+            raise ValueError(
+                f"link prediction holds out 5 % of the linked pairs for validation and 10 % for the test. {data.name} "
+                "has too few: there must be 20"
+            )
         self.in_feats, self.out_feats = data.num_feats, settings.embedding
         self.parts = [Part.of(split.graph, settings)]
         self.num_nodes = split.graph.num_nodes()
