@@ -17,15 +17,16 @@ import torch
 from dgl_ptdnet.agreement import Agreement
 from dgl_ptdnet.cli import main
 from dgl_ptdnet.data import synthetic
+from dgl_ptdnet.data.noise import KINDS
 from dgl_ptdnet.graph import edges_of
 from dgl_ptdnet.studies import STUDIES, classification, jobs, noise, queue, reproduce
 from dgl_ptdnet.studies.jobs import Plan, execute, graph_of, group_of, name_of, settings_of
 from dgl_ptdnet.studies.page import page_text, write_page
 from dgl_ptdnet.studies.queue import Records, key_of, run
 from dgl_ptdnet.studies.rank import dense_norm
-from dgl_ptdnet.studies.rows import CONTROLS, ROWS, jobs_of
+from dgl_ptdnet.studies.rows import CONTROLS, ROWS, jobs_of, row_of
 from dgl_ptdnet.studies.search import SEARCHED, cells_of, search, trials_of
-from dgl_ptdnet.studies.tables import Runs, claim, holm, method_table, paired_p, why_by, with_p
+from dgl_ptdnet.studies.tables import Runs, claim, claim_above, holm, method_table, paired_p, why, why_by, with_p
 from dgl_ptdnet.train import resolve, train
 from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.models import build
@@ -35,6 +36,7 @@ from dgl_ptdnet.train.settings import METHODS as ALL_METHODS
 from dgl_ptdnet.train.settings import Settings, defaults, update_defaults
 from dgl_ptdnet.train.sweep import search_space
 from dgl_ptdnet.train.tasks import make_task
+from dgl_ptdnet.train.write import locked
 
 ROOT = Path(__file__).parents[1]
 QUICK = Plan(quick=True)
@@ -105,7 +107,7 @@ def test_runs_are_recorded_once_and_are_those_of_train(tmp_path):
 
 
 def test_a_folder_that_is_at_work_is_refused(tmp_path, capsys):
-    with Records(tmp_path).locked():
+    with locked(tmp_path):
         assert main(["reproduce", "--quick", "--only", "statistics", "--out", str(tmp_path)]) == 2
     assert "another process is at work" in capsys.readouterr().err
     assert main(["reproduce", "--only", "statistic"]) == 2
@@ -215,7 +217,7 @@ def test_noise_takes_the_nearest_defaults_and_links_have_their_own(tmp_path):
 def test_controls_are_for_basic():
     with pytest.raises(ValueError, match="control is for the method basic"):
         Settings(method="ptdnet", control="shut")
-    settings = [Settings(**row) for row in CONTROLS.values()]
+    settings = [Settings(**row_of(row, dataset="cora")) for row in CONTROLS]
     assert {s.control for s in settings} == set(ALL_CONTROLS)
     assert all(s.method == "basic" and (s.control != "none" or s.samples > 1) for s in settings)
     assert set(ALL_METHODS) == {row["method"] for row in ROWS.values()}
@@ -333,9 +335,22 @@ def test_holm_corrects_for_the_number_of_cells():
 
 def test_gates_that_tell_nothing_apart_are_no_reason():
     said = why_by("PTDNet", {"with GCN": 0.01, "with GAT": 0.5})
-    assert "do not tell edges of one label from others with GCN (+0.010): what it gains" in said
+    assert "do not tell edges of one label from others (their means are less than 0.05 apart) with GCN (+0.010)" in said
     assert "tell edges of one label from others with GAT (+0.500)." in said
     assert why_by("PTDNet", {}) == ""
+
+
+def test_layers_that_keep_nothing_are_named(tmp_path):
+    found = {}
+    for backbone, kept in (("gcn", [0.0, 0.0]), ("sage", [0.9, 0.001]), ("gat", [0.9, 0.8])):
+        records = Records(tmp_path / backbone)
+        rows = jobs_of(Plan(), "PTDNet", 2, dataset="cora", backbone=backbone)
+        for job in rows:
+            records.add(job, {"val": 0.5, "test": 0.5, "kept": kept, "gate_same": [0.9, 1], "gate_other": [0.2, 1]})
+        found[backbone] = Runs(records, rows)
+    said = why("PTDNet", {**found, "nowhere": Runs(Records(tmp_path), [])})
+    assert "drops all edges of every layer, so that it is an MLP (gcn); of layer 2 (sage).\n" in said
+    assert "PTDNet tell edges of one label from others sage (+0.700), gat (+0.700).\n" in said
 
 
 def test_where_labels_are_marked_the_test_over_all_has_a_column(tmp_path):
@@ -354,9 +369,32 @@ def test_what_controls_have_of_a_gain_is_said(tmp_path):
     records = Records(tmp_path)
     given = {"dataset": "cora", "backbone": "gcn"}
     for row, test in (("Basic", 0.5), ("ptdnet-plus", 0.7), ("control: Basic + node MLP", 0.55)):
-        for job in jobs_of(Plan(), row, 10, **given):
-            records.add(job, {"val": test, "test": test, "kept": [1, 1], "gate_same": [1, 1], "gate_other": [1, 1]})
-    assert "the best control alone has, without any gate: cora GCN 25%." in classification.text(Plan(), records)
+        for seed, job in enumerate(jobs_of(Plan(), row, 10, **given)):
+            at = {"val": test, "test": test + (row == "ptdnet-plus") * seed / 1000}
+            records.add(job, {**at, "kept": [1, 1], "gate_same": [1, 1], "gate_other": [1, 1]})
+    line = "| cora GCN | ptdnet-plus | 0.705 ± 0.003 | 0.500 ± 0.000 | Basic + node MLP: 0.550 ± 0.000 | +0.154 |"
+    assert f"{line} < 0.001 | 0.828 | no |" in classification.text(Plan(), records)
+
+
+def test_labels_that_are_not_the_papers_are_not_held_against_it(tmp_path):
+    records = Records(tmp_path)
+    for row, test in (("Basic", 0.5), ("ptdnet-plus", 0.99)):
+        for job in jobs_of(Plan(), row, 3, dataset="ppi", backbone="gcn"):
+            records.add(job, {"val": test, "test": test, "kept": [1, 1]})
+    said = classification.text(Plan(), records)
+    assert "at or above the paper's value for PTDNet (PPI's labels are others): –" in said
+    assert "On PPI it gains over Basic: **holds** in all 1" in said
+
+
+def test_the_consistency_control_has_what_ptdnet_plus_has():
+    for backbone in ("gcn", "gat"):
+        given = {"dataset": "cora", "backbone": backbone}
+        control = settings_of(jobs_of(Plan(), "control: Basic + consistency", 1, **given)[0])
+        plus = settings_of(jobs_of(Plan(), "ptdnet-plus", 1, **given)[0])
+        assert (control.method, control.lr) == ("basic", resolve(given, method="basic").lr)
+        assert control.samples == plus.samples > 1
+        assert control.sharpen == plus.sharpen > 0
+        assert control.consistency_warm_up == plus.consistency_warm_up
 
 
 def test_claims_say_where_they_do_not_hold():
@@ -364,6 +402,20 @@ def test_claims_say_where_they_do_not_hold():
     assert "**holds** in all 2" in claim("x", {"a": True, "b": True})
     assert "in 1 of 2; not in b" in claim("x", {"a": True, "b": False})
     assert "does **not** hold" in claim("x", {"a": False})
+
+
+def test_a_row_above_another_is_tested(tmp_path):
+    def runs(name, values):
+        records, rows = Records(tmp_path / name), jobs_of(Plan(), "Basic", len(values), dataset="cora", backbone="gcn")
+        for job, value in zip(rows, values):
+            records.add(job, {"test": value, "val": value})
+        return Runs(records, rows)
+
+    low, high, noisy = runs("a", [0.5, 0.51, 0.52]), runs("b", [0.6, 0.61, 0.63]), runs("c", [0.1, 0.52, 0.95])
+    none = Runs(Records(tmp_path), [])
+    assert claim_above("x", {"a": (high, low), "b": (noisy, low)}) == "- x: **holds** in all 2; with p < 0.05 in 1.\n"
+    assert claim_above("x", {"a": (low, high)}).endswith("in 0 of 1; not in a.\n")
+    assert "not run yet" in claim_above("x", {"a": (low, none)})
 
 
 def test_the_page_can_be_written_before_anything_ran_and_changes_with_the_records(tmp_path):
@@ -401,11 +453,13 @@ def test_a_file_gets_every_method_that_fits_its_labels(several, tmp_path):
 def test_the_kind_of_noise_reaches_the_runs():
     jobs = noise.jobs(Plan(noise_kind="hubs"))
     assert {(settings_of(job).noise_kind, name_of(job)) for job in jobs} == {("hubs", "cora+20000")}
+    assert {settings_of(job).noise_kind for job in noise.jobs(Plan())} == set(KINDS)
+    assert not {key_of(job) for job in noise.jobs(Plan())}.isdisjoint(map(key_of, jobs))
 
 
 def test_a_run_that_fails_is_named(tmp_path):
     job = {"settings": {"dataset": "nowhere.npz", "seeds": 1}}
-    with pytest.raises(ValueError, match=r"the run .*nowhere.npz.* failed: .*nowhere.npz"):
+    with pytest.raises(ValueError, match=r"a run failed: there is no nowhere.npz. It was .*nowhere.npz"):
         run([job], Records(tmp_path))
 
 
@@ -428,6 +482,26 @@ def test_records_outlive_a_change_of_the_programs_own_settings(tmp_path, monkeyp
     assert Records(tmp_path).get(before)["test"] == 0.25
     monkeypatch.undo()
     assert Records(tmp_path).get(before)["test"] == 0.5
+
+
+def test_records_outlive_a_new_setting_whose_own_value_changes(tmp_path, monkeypatch):
+    now = jobs.own_values()
+    old, new = {"settings": {"dataset": "cora", "method": "basic"}}, {"settings": {"dataset": "cora", "method": "mlp"}}
+    monkeypatch.setattr(queue, "own_values", lambda: {k: v for k, v in now.items() if k != "sharpen"})
+    Records(tmp_path).add(old, {"test": 0.5})
+    monkeypatch.undo()
+    Records(tmp_path).add(new, {"test": 0.6})  # by a program that has the setting: the folder learns its value
+    monkeypatch.setattr(queue, "own_values", lambda: {**now, "sharpen": 0.7})
+    assert Records(tmp_path).get(old) is None
+    assert Records(tmp_path).get({"settings": {**old["settings"], "sharpen": 0.0}})["test"] == 0.5
+
+
+def test_what_is_complete_is_said_to_be(tmp_path):
+    said = []
+    for job in STUDIES["rank"].jobs(QUICK):
+        Records(tmp_path).add(job, {"test": 0.5, "val": 0.5, "low_rank_ms": 1.0, "dense_ms": 200.0})
+    reproduce(only=["rank"], quick=True, out=tmp_path, say=said.append)
+    assert said == [f"all {len(STUDIES['rank'].jobs(QUICK))} runs have their records already"]
 
 
 def test_a_data_set_that_no_run_is_on_is_refused(tmp_path):

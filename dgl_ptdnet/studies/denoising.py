@@ -15,9 +15,9 @@ from ..train.loop import Trainer
 from ..train.run import make_data
 from ..train.tasks import make_task
 from .jobs import Plan, graph_of, settings_of
-from .pictures import save, subplots
+from .pictures import legend_below, save, subplots
 from .queue import Records
-from .rows import CONTROLS, PARTS, ROWS
+from .rows import CONTROLS, PARTS, jobs_of
 from .tables import NONE, TELLS, Runs, claim, markdown, number, why_by, with_p
 
 TITLE = "The denoising process on the synthetic graph"
@@ -29,7 +29,7 @@ BESIDE = ("Basic", *PARTS, *CONTROLS)  # of these only the accuracy
 
 
 def _jobs(plan: Plan, row: str) -> list[dict[str, Any]]:
-    runs = [plan.job(seed, dataset="synthetic", backbone="gcn", **ROWS[row]) for seed in plan.seeds(SEEDS)]
+    runs = jobs_of(plan, row, SEEDS, dataset="synthetic", backbone="gcn")
     return runs if row in BESIDE else [{**job, "measure": "denoising"} for job in runs]
 
 
@@ -127,11 +127,14 @@ def draw(plan: Plan, records: Records, folder: Path) -> None:
             for name, style in (("same", "-"), ("other", ":")):
                 axis.plot(first["epoch"], first[f"{split}_{name}"], style, color=color, label=f"{row}, {name} label")
         axes[2].plot(first["epoch"], first["accuracy"], color=color, label=row)
-        axes[3].plot(found[0]["degrees"], color=color, label=row)
+        axes[3].plot(found[0]["degrees"], "--", color=color)
         if row == SHOWN[0]:
             axes[3].plot(found[0]["before"], color="black", lw=0.8, label="before")
+            axes[3].legend(fontsize=7)
     for axis, title in zip(axes, (*CURVES.values(), "test accuracy", "nodes by degree, first layer")):
-        axis.set(title=title, xlabel="degree" if "degree" in title else "epoch")
-        if axis.lines:
-            axis.legend(fontsize=6)
+        what = {"test accuracy": "test accuracy", **dict.fromkeys(CURVES.values(), "mean gate, first layer")}
+        axis.set(xlabel="degree" if "degree" in title else "epoch", ylabel=what.get(title, "nodes"))
+        axis.set_title(title, fontsize=9)
+    legend_below(figure, axes[0])
+    figure.suptitle("one seed; degrees: dashed", fontsize=9)
     save(figure, folder / "denoising.png")

@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from .jobs import Plan
-from .pictures import save, subplots
+from .pictures import legend_below, save, subplots
 from .queue import Records
-from .rows import CONTROLS, PARTS
-from .tables import Runs, claim, markdown, why, with_p
+from .rows import CONTROLS, PARTS, row_of
+from .tables import Runs, claim_above, markdown, why, with_p
 
 TITLE = "Depth and over-smoothing"
 DEPTHS = (2, 4, 8, 16)
@@ -30,7 +30,8 @@ BASELINES = ("GCN", "MLP", "DropEdge 0.1", "DropEdge 0.8", "DropEdge 0.99")
 
 def _jobs(plan: Plan, line: str, layers: int) -> list[dict[str, Any]]:
     data = {"make": "synthetic", "num_pairs": PAIRS}
-    given = {"dataset": "synthetic", "backbone": "gcn", "layers": layers, **LINES[line]}
+    given: dict[str, Any] = {"dataset": "synthetic", "backbone": "gcn", "layers": layers}
+    given = row_of(line, **given) if line in CONTROLS else {**given, **LINES[line]}
     return [plan.job(seed, data, **given) for seed in plan.seeds(SEEDS)]
 
 
@@ -46,13 +47,13 @@ def text(plan: Plan, records: Records) -> str:
     for layers in depths:
         at = {line: of[layers] for line, of in found.items() if len(of[layers])}
         if layers >= 4 and "GCN" in at and "MLP" in at:
-            smooth[f"{layers} layers"] = at["GCN"].mean < at["MLP"].mean
-        others = [at[line].mean for line in BASELINES if line in at]
+            smooth[f"{layers} layers"] = at["MLP"], at["GCN"]
+        others = [at[line] for line in BASELINES if line in at]
         if "PTDNet" in at and others:
-            best[f"{layers} layers"] = at["PTDNet"].mean > max(others)
+            best[f"{layers} layers"] = at["PTDNet"], max(others, key=lambda runs: runs.mean)
     return (
-        claim("From 4 layers on a GCN is worse than an MLP", smooth)
-        + claim("PTDNet is better than all baselines", best)
+        claim_above("From 4 layers on a GCN is worse than an MLP", smooth)
+        + claim_above("PTDNet is better than all baselines", best)
         + f"\nTest accuracy, spread (seeds), p of a paired test against GCN; {PAIRS:,} linked pairs:\n\n"
         + markdown(["layers", *map(str, depths)], rows)
         + _why(found)
@@ -80,10 +81,12 @@ def draw(plan: Plan, records: Records, folder: Path) -> None:
     figure, (axis,) = subplots(1, 5)
     for line in (*BASELINES, "PTDNet", "ptdnet-plus"):
         found = [(layers, Runs(records, _jobs(plan, line, layers))) for layers in plan.few(DEPTHS)]
-        points = [(layers, runs.mean) for layers, runs in found if len(runs)]
+        points = [(layers, runs.mean, runs.spread) for layers, runs in found if len(runs)]
         if points:
-            axis.plot(*zip(*points), "o-", ms=3, label=line)
-            axis.legend(fontsize=7)
+            x, mean, spread = zip(*points)
+            axis.errorbar(x, mean, spread, fmt="o-", ms=3, lw=1, capsize=2, label=line)
     axis.set(xscale="log", xlabel="layers", ylabel="test accuracy")
+    axis.minorticks_off()
     axis.set_xticks(plan.few(DEPTHS), [str(x) for x in plan.few(DEPTHS)])
+    legend_below(figure, axis)
     save(figure, folder / "depth.png")

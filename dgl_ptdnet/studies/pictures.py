@@ -20,6 +20,13 @@ def subplots(columns: int, width: float = 4.2) -> tuple[Any, Any]:
     return figure, axes
 
 
+def legend_below(figure: Any, axis: Any) -> None:
+    """One legend for all axes, under them: it covers nothing."""
+    handles, labels = axis.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), fontsize=7)
+
+
 def save(figure: Any, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=90, metadata={"Software": None})

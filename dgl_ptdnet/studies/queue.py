@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -10,9 +9,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +52,8 @@ class Records:
         self.folder = folder
         self._known: dict[str, Record] = {}
         known = folder / "settings.json"
-        self._values = json.loads(known.read_text()) if known.exists() else own_values()
+        told = json.loads(known.read_text()) if known.exists() else {}
+        self._values, self._told = {**own_values(), **told}, bool(told) and own_values().keys() <= told.keys()
         for path in sorted(folder.glob("*.jsonl")):
             for line in path.read_bytes().split(b"\n")[:-1]:
                 record = json.loads(line)
@@ -80,8 +79,9 @@ class Records:
             }
         record = {"job": written, **results}
         self.folder.mkdir(parents=True, exist_ok=True)
-        if not (self.folder / "settings.json").exists():
+        if not self._told:  # there is no such file, or it is from before there were some of the settings
             write_whole(self.folder / "settings.json", json.dumps(self._values, indent=1) + "\n")
+            self._told = True
         with open(self.folder / f"{group_of(job)}.jsonl", "ab+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(0)
@@ -95,17 +95,6 @@ class Records:
     def _own(self, name: str, value: Any) -> bool:
         """Whether a line must name a setting: its value is not the one that the folder takes for granted."""
         return name in self._values and self._values[name] != value
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keeps other processes from running the same jobs."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / ".lock", "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise ValueError(f"another process is at work in {self.folder}. Wait for it") from error
-            yield
 
 
 def run(jobs: Iterable[Job], records: Records, *, data_dir: Any = None, workers: int = 0, name: str = "runs") -> None:
@@ -131,6 +120,8 @@ def run(jobs: Iterable[Job], records: Records, *, data_dir: Any = None, workers:
     missing = {key_of(job): job for job in jobs if records.get(job) is None}
     together = [job for job in missing.values() if not job.get("alone")]
     alone = [job for job in missing.values() if job.get("alone")]
+    if not missing:
+        return
     pause = 0.1 if sys.stderr.isatty() else 30  # seconds between two states of the bar: a log file needs few
     with tqdm(total=len(missing), desc=name, unit="run", smoothing=0.05, mininterval=pause) as bar:
         for batch, size in ((together, workers or os.cpu_count() or 1), (alone, 1)):
@@ -172,7 +163,7 @@ def _result(done: Future[Record], job: Job) -> Record:
         return done.result()
     except Exception as error:
         hint = ". Is there enough memory? Fewer --workers need less" if isinstance(error, BrokenExecutor) else ""
-        raise ValueError(f"the run {key_of(job)} failed: {error}{hint}") from error
+        raise ValueError(f"a run failed: {error}{hint}. It was {json.dumps(job)}") from error
 
 
 def _end_with_parent() -> None:

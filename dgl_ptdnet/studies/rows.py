@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from ..data import load
+from ..train import resolve
 from .jobs import Plan
 
 BACKBONES = ("gcn", "sage", "gat")
@@ -28,9 +29,10 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "control: Basic, last layer shut": {"method": "basic", "control": "shut"},
     "control: both of these": {"method": "basic", "control": "shut-node-mlp"},
     "control: Basic + self-training": {"method": "basic", "control": "self-training"},
-    "control: Basic + consistency": {"method": "basic", "samples": 2, "consistency": 0.5, "sharpen": 0.5},
+    "control: Basic + consistency": {"method": "basic"},  # and what it has of ptdnet-plus, see row_of
 }
 ROWS = {**METHODS, **PARTS, **CONTROLS}
+CONSISTENCY = ("samples", "consistency", "consistency_warm_up", "sharpen")
 ONE_LABEL_ONLY = (*PARTS, "control: Basic + self-training", "control: Basic + consistency")
 
 
@@ -50,6 +52,15 @@ def rows_of(dataset: str) -> list[str]:
     return [row for row in ROWS if one_label(dataset) or row not in ONE_LABEL_ONLY]
 
 
+def row_of(row: str, **given: Any) -> dict[str, Any]:
+    """The settings that make a row, where others are given."""
+    found = {**given, **ROWS[row]}
+    if row == "control: Basic + consistency":
+        like = resolve({**given, "method": "ptdnet-plus"})
+        found.update((name, getattr(like, name)) for name in CONSISTENCY)
+    return found
+
+
 def jobs_of(plan: Plan, row: str, seeds: int, **given: Any) -> list[dict[str, Any]]:
     """The runs of a row, one for each seed."""
-    return [plan.job(seed, **{**given, **ROWS[row]}) for seed in plan.seeds(seeds)]
+    return [plan.job(seed, **row_of(row, **given)) for seed in plan.seeds(seeds)]

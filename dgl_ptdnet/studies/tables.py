@@ -12,6 +12,7 @@ from .rows import BACKBONES, jobs_of, one_label, rows_of
 NAMES = {"gcn": "GCN", "sage": "GraphSage", "gat": "GAT"}
 NONE = "–"
 TELLS = 0.05  # by so much mean gates differ that tell edges apart
+SHUT = 0.01  # a layer that keeps less than this share of its edges hears nothing
 
 
 class Runs:
@@ -142,13 +143,28 @@ def gate_table(plan: Plan, records: Records, given: dict[str, Any], seeds: int) 
             rows.append([f"{NAMES[backbone]}: {row}", *line])
             found.setdefault(row, {})[f"with {NAMES[backbone]}"] = runs
     head = ["at the best epoch", "edges kept, by layer", "mean gate, first layer: same label", "different label"]
-    said = "".join(why(row, found[row]) for row in ("PTDNet", "ptdnet-plus")) if names else ""
+    said = "".join(why(row, found[row]) for row in ("PTDNet", "ptdnet-plus"))
     return "\n" + markdown(head[: 2 + len(names)], rows) + said
 
 
 def why(row: str, where: dict[str, Runs]) -> str:
     """What the means of the first layer's gates say of a row's gains and losses, by the place that they are from."""
-    return why_by(row, {at: gap_of(runs) for at, runs in where.items() if len(runs)})
+    said, shut = "", {}
+    for at, runs in where.items():
+        kept = [fmean(of) for of in zip(*(record["kept"] for record in runs.records))]
+        none = [layer for layer, share in enumerate(kept, 1) if share < SHUT]
+        if none:
+            shut[at] = "every layer, so that it is an MLP" if len(none) == len(kept) else _layers(none)
+    if shut:
+        said += f"\nWhy: {row} drops all edges of {'; of '.join(f'{of} ({at})' for at, of in shut.items())}.\n"
+    open_there = {at: runs for at, runs in where.items() if len(runs) and not shut.get(at, "").startswith("every")}
+    if all("gate_same" in runs.records[0] for runs in open_there.values()):
+        said += why_by(row, {at: gap_of(runs) for at, runs in open_there.items()})
+    return said
+
+
+def _layers(numbers: list[int]) -> str:
+    return f"layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def gap_of(runs: Runs) -> float:
@@ -161,8 +177,8 @@ def why_by(row: str, gaps: dict[str, float]) -> str:
     said = ""
     if blind := [f"{at} ({gap:+.3f})" for at, gap in gaps.items() if gap < TELLS]:
         said += (
-            f"\nWhy: gates of {row} do not tell edges of one label from others {', '.join(blind)}: what it gains or "
-            "loses there is not denoising.\n"
+            f"\nWhy: gates of {row} do not tell edges of one label from others (their means are less than {TELLS} "
+            f"apart) {', '.join(blind)}: what it gains or loses there is not denoising.\n"
         )
     if sees := [f"{at} ({gap:+.3f})" for at, gap in gaps.items() if gap >= TELLS]:
         said += f"\nWhy: gates of {row} tell edges of one label from others {', '.join(sees)}.\n"
@@ -188,3 +204,13 @@ def claim(words: str, cells: dict[str, bool]) -> str:
         return f"- {words}: **holds** in all {len(cells)}.\n"
     verdict = "does **not** hold" if len(failing) == len(cells) else "holds in part"
     return f"- {words}: {verdict}, in {len(cells) - len(failing)} of {len(cells)}; not in {', '.join(failing)}.\n"
+
+
+def claim_above(words: str, cells: dict[str, tuple[Runs, Runs]]) -> str:
+    """The claim that one row is above another in the cells that have both, and in how many of these surely."""
+    there = {name: pair for name, pair in cells.items() if all(map(len, pair))}
+    above = {name: one.mean > other.mean for name, (one, other) in there.items()}
+    ps = [paired_p(*pair) for name, pair in there.items() if above[name]]
+    surely = sum(p is not None and p < 0.05 for p in ps)
+    said = claim(words, above)
+    return f"{said[:-2]}; with p < 0.05 in {surely}.\n" if ps else said
