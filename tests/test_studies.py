@@ -342,14 +342,14 @@ def test_gates_that_tell_nothing_apart_are_no_reason():
 
 def test_layers_that_keep_nothing_are_named(tmp_path):
     found = {}
-    for backbone, kept in (("gcn", [0.0, 0.0]), ("sage", [0.9, 0.001]), ("gat", [0.9, 0.8])):
+    for backbone, kept in (("gcn", [0, 0]), ("sage", [0.9, 0, 0, 0.001]), ("gat", [0.9, 0.8]), ("gin", [0, 0])):
         records = Records(tmp_path / backbone)
         rows = jobs_of(Plan(), "PTDNet", 2, dataset="cora", backbone=backbone)
         for job in rows:
             records.add(job, {"val": 0.5, "test": 0.5, "kept": kept, "gate_same": [0.9, 1], "gate_other": [0.2, 1]})
         found[backbone] = Runs(records, rows)
     said = why("PTDNet", {**found, "nowhere": Runs(Records(tmp_path), [])})
-    assert "drops all edges of every layer, so that it is an MLP (gcn); of layer 2 (sage).\n" in said
+    assert "drops all edges of every layer, so that it is an MLP (gcn, gin); of layers 2 to 4 (sage).\n" in said
     assert "PTDNet tell edges of one label from others sage (+0.700), gat (+0.700).\n" in said
 
 

@@ -123,7 +123,7 @@ def text(plan: Plan, records: Records) -> str:
             + markdown(head, lines)
         )
         strongest = {f"at {share:.2f}": Runs(records, _jobs(plan, term, betas[-1], share)) for share in shares}
-        parts.append(why(f"PTDNet with {name.split(',')[0]} = {betas[-1]:g}", strongest))
+        parts.append(why(f"PTDNet with {name.split(',')[0]} = {betas[-1]:g}, after the last epoch,", strongest))
     lines = []
     for share in shares:
         chosen = [best.get((term, share), []) for term in TERMS]
@@ -136,16 +136,21 @@ def text(plan: Plan, records: Records) -> str:
         for term, name in TERMS.items()
         if (term, shares[-1]) in best and (term, shares[0]) in best
     }
-    lines, fewer, by_itself = [], {}, {}
+    lines, fewer, alone = [], {}, None
     for (edges, rank, k), paper in CROSSING.items():
-        found_ = [record for record in records.of(_crossing(plan, edges, rank, k)) if record["kept"] is not None]
+        found_ = records.of(_crossing(plan, edges, rank, k))
         line = [f"β1 = {edges:g}, β2 = {rank:g}" + (f", K = {k}" if rank else ""), *[NONE] * 5, number(paper)]
         if found_:
-            means = {name: fmean(record[name] for record in found_) for name in ("before", "kept", "weighted", "share")}
+            means: dict[str, float | None] = {}
+            for name in ("before", "kept", "weighted", "share"):
+                known = [record[name] for record in found_ if record[name] is not None]  # no edge, no share of edges
+                means[name] = fmean(known) if known else None
             line[1:6] = [*(number(x) for x in means.values()), str(len(found_))]
-            by_itself[edges, rank, k] = means["weighted"]
-            if rank and not edges and (0.0, 0.0, 1) in by_itself:
-                fewer[f"K = {k}"] = means["weighted"] < by_itself[0.0, 0.0, 1]
+            share = means["weighted"]
+            if not edges and not rank:
+                alone = share
+            elif not edges and share is not None and alone is not None:
+                fewer[f"K = {k}"] = share < alone
         lines.append(line)
     head = ["", "before", "of kept edges", "weighted by gates", "edges kept", "seeds", "paper (before: 0.211)"]
     parts.append(

@@ -149,22 +149,26 @@ def gate_table(plan: Plan, records: Records, given: dict[str, Any], seeds: int) 
 
 def why(row: str, where: dict[str, Runs]) -> str:
     """What the means of the first layer's gates say of a row's gains and losses, by the place that they are from."""
-    said, shut = "", {}
+    shut: dict[str, list[str]] = {}  # places by what is shut there
+    sees: dict[str, Runs] = {}
     for at, runs in where.items():
         kept = [fmean(of) for of in zip(*(record["kept"] for record in runs.records))]
         none = [layer for layer, share in enumerate(kept, 1) if share < SHUT]
         if none:
-            shut[at] = "every layer, so that it is an MLP" if len(none) == len(kept) else _layers(none)
-    if shut:
-        said += f"\nWhy: {row} drops all edges of {'; of '.join(f'{of} ({at})' for at, of in shut.items())}.\n"
-    open_there = {at: runs for at, runs in where.items() if len(runs) and not shut.get(at, "").startswith("every")}
-    if all("gate_same" in runs.records[0] for runs in open_there.values()):
-        said += why_by(row, {at: gap_of(runs) for at, runs in open_there.items()})
-    return said
+            every = len(none) == len(kept)
+            shut.setdefault("every layer, so that it is an MLP" if every else _layers(none), []).append(at)
+        if len(runs) and len(none) < len(kept) and "gate_same" in runs.records[0]:
+            sees[at] = runs
+    said = "; of ".join(f"{layers} ({', '.join(places)})" for layers, places in shut.items())
+    said = f"\nWhy: {row} drops all edges of {said}.\n" if said else ""
+    return said + why_by(row, {at: gap_of(runs) for at, runs in sees.items()})
 
 
 def _layers(numbers: list[int]) -> str:
-    return f"layer{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    if len(numbers) == 1:
+        return f"layer {numbers[0]}"
+    inside = numbers[-1] - numbers[0] == len(numbers) - 1 > 1
+    return f"layers {numbers[0]} to {numbers[-1]}" if inside else f"layers {', '.join(map(str, numbers))}"
 
 
 def gap_of(runs: Runs) -> float:
