@@ -35,11 +35,11 @@ data. "–": not run, or not known.
 
 Where `search.jsonl` among the records has a cell, its settings were searched on validation, with the same number of
 trials for every method of a data set: 12 on Cora, Cora + 20,000, Citeseer and the synthetic graph, 8 on Pubmed and
-for links on Cora and Citeseer, 4 for links on Pubmed; but 16 for Basic with GCN and GAT on Pubmed. ptdnet-plus was
-searched once more after consistency had become a part of it, and with GAT on Cora and Citeseer a third time, together
-with the number of draws and the weight and warm-up of consistency (on Citeseer one trial more: the settings found
-before, with these). Cora + 20,000 was searched with draws of each method's own, but for ptdnet-plus; all others with
-draws that methods share.
+for links on Cora and Citeseer, 4 for links on Pubmed; but 16 for Basic with GCN and GAT on Pubmed, with ten seeds of
+each finalist for GAT. ptdnet-plus was searched once more after consistency had become a part of it, and with GAT on
+Cora and Citeseer a third time, together with the number of draws and the weight and warm-up of consistency (on
+Citeseer one trial more: the settings found before, with these). Cora + 20,000 was searched with draws of each method's
+own, but for ptdnet-plus; all others with draws that methods share.
 Elsewhere settings are those of the nearest: other numbers and kinds of noise edges take the nearer searched one; depth,
 rank and regularizers start from the synthetic graph's, communities from what every data set starts from; PPI was
 searched with Basic alone, by 8 trials a backbone, and its gates' settings were set by hand; parts of ptdnet-plus and
