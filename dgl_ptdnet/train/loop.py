@@ -17,6 +17,7 @@ from ..graph import edges_of
 from ..pruning import keep_edges
 from ..rank import LowRank
 from ..threads import torch_threads
+from .memory import keep_freed_memory
 from .models import build
 from .plus import EdgeBias, SelfTraining
 from .settings import LEARNED, Settings
@@ -46,6 +47,7 @@ class Trainer:
     """
 
     def __init__(self, task: Any, settings: Settings, seed: int) -> None:
+        keep_freed_memory()
         self.task, self.settings, self.seed = task, settings, seed
         small = max(part.source.num_edges() for part in task.parts) < _ONE_THREAD
         self.threads = settings.threads or (1 if small else os.cpu_count() or 1)
