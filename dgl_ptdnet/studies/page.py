@@ -46,8 +46,8 @@ searched with Basic alone, by 8 trials a backbone, and its gates' settings were 
 controls have those of the method that they are made of, not their own, so they may be too low. ptdnet-plus has three
 parts: the density prior, agreement, and several draws of the gates a step whose probabilities are drawn to their
 sharpened mean (consistency). The first two were designed on Cora, Citeseer and Pubmed, looking at their test sets: on
-these its gain is likely too high. The third was added, and made stronger for GAT, after tests of what there was before
-had been seen, for what it gives in validation on Cora and Citeseer.
+these its gain is likely too high. The third was added, and made stronger for GAT, for what it gives in validation on
+Cora and Citeseer, but by people who had seen tests of what there was before and of variants that were tried.
 
 A run repeats to the digit on the same kind of processor; torch's matrix products have other last digits on others.
 Records that no study asks for are those of searches, and of settings before a later search.
