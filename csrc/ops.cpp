@@ -49,6 +49,9 @@ TORCH_LIBRARY(dgl_ptdnet, m) {
       "maximum_backward(Tensor grad, Tensor out_ptr, Tensor out_dst, Tensor out_edge, Tensor h, Tensor? z, Tensor arg, "
       "bool need_h, bool need_z) -> (Tensor grad_h, Tensor grad_z)");
 
+  // The index's destinations: where their edges start, the sources in ascending order, the edges' numbers. CPU alone.
+  m.def("common_neighbours(Tensor ptr, Tensor node, Tensor edge, Tensor weight, Tensor u, Tensor v) -> Tensor");
+
   // x [E] or [E, heads] summed by row of one side, and its transpose: x [rows] or [rows, heads] given to edges.
   m.def("segment_sum(Tensor ptr, Tensor edge, Tensor x) -> Tensor");
   m.def("segment_spread(Tensor ptr, Tensor edge, Tensor x) -> Tensor");

@@ -106,6 +106,14 @@ def edge_dot(index: Any, a: Tensor, b: Tensor) -> Tensor:
     return (_gather(index, a) * b[index.dst.long()]).sum(1)
 
 
+def common_neighbours(index: Any, u: Tensor, v: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The twin of :func:`dgl_ptdnet.ops.common_neighbours`; it makes a tensor of size N x N."""
+    weight = torch.ones(len(index.src)) if weight is None else weight
+    joined = torch.zeros(index.num_dst, index.num_src, dtype=torch.float64)
+    joined.index_put_((index.dst.long(), index.src.long()), weight.double(), accumulate=True)
+    return (joined[u] * joined[v]).sum(1)
+
+
 def maximum(index: Any, h: Tensor, z: Tensor | None = None) -> Tensor:
     """The twin of :func:`dgl_ptdnet.maximum`; it makes tensors of size E x F."""
     messages = (_gates(index, z, h, h.dim()) * _gather(index, h)).flatten(1)

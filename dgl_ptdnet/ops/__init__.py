@@ -3,6 +3,7 @@
 from ._library import build_info, release_memory
 from .aggregate import acc_dtype, aggregate, degrees, edge_dot, maximum, normalize
 from .attention import attention, attention_v2, edge_scores
+from .common_neighbours import common_neighbours
 from .edge_gate import edge_gate
 from .index import EdgeIndex
 from .linear import linear_maps
@@ -14,6 +15,7 @@ __all__ = [
     "attention",
     "attention_v2",
     "build_info",
+    "common_neighbours",
     "degrees",
     "edge_dot",
     "edge_gate",
