@@ -36,6 +36,7 @@ bench: build  # DATA_DIR=...: a folder with Cora, Pubmed and PPI in DGL's raw la
 	$(BIN)/python benchmarks/rank.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 	$(BIN)/python benchmarks/epoch.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 	$(BIN)/python benchmarks/large.py
+	$(BIN)/python benchmarks/prior.py
 
 clean:
 	rm -rf .venv .venv-cuda build *.egg-info dgl_ptdnet/*.so

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from .graph import edges_of
-from .ops import EdgeIndex, aggregate, edge_dot
+from .ops import EdgeIndex, aggregate, common_neighbours, edge_dot
 from .threads import torch_threads
 
 CAP = 0.99  # no edge is surer than this, nor less sure than 1 - CAP
 _ROUNDS = 3
 _UNITS = 16
-_FIT_ROWS = 1 << 15  # of edges and of planted pairs: more of them do not change a model of four numbers
-_CHUNK = 1 << 22  # neighbours that are looked up at a time
+_FIRST_STEPS, _STEPS = 60, 15
+_FIT_ROWS = 1 << 13  # of edges and of planted pairs: more of them do not change a model of four numbers
 _EXTREME = 30.0  # of a log-ratio: e^30 is as good as infinite, and finite
 
 
@@ -125,14 +124,16 @@ def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
     if not len(planted):
         return Prior(real.to(device), 0.0)
 
-    edges = len(keys)
-    graph = _Pairs(torch.cat([keys, planted]), x.detach().cpu())
-    weight = torch.ones(len(graph.keys), dtype=torch.float64)
+    is_edge = torch.cat([torch.ones_like(keys, dtype=torch.bool), torch.zeros_like(planted, dtype=torch.bool)])
+    keys, order = torch.cat([keys, planted]).sort()
+    is_edge = is_edge[order]
+    graph, model = _Pairs(keys, x.detach().cpu()), _Classifier(is_edge, generator)
+    weight = torch.ones(len(keys), dtype=torch.float64)
     for _ in range(_ROUNDS):
-        ratio = _log_ratio(graph.features(weight), edges, generator)
-        share = _noise_share(ratio[:edges], ratio[edges:])
+        ratio = model.log_ratio(graph.features(weight))
+        share = _noise_share(ratio[is_edge], ratio[~is_edge])
         weight = (1 - share * torch.exp(-ratio)).clamp(1 - CAP, CAP).double()
-    real[proper] = weight[pair_of_edge].float()
+    real[proper] = weight[is_edge][pair_of_edge].float()
     return Prior(real.to(device), share)
 
 
@@ -174,7 +175,7 @@ def _plant(keys: Tensor, n: int, generator: torch.Generator) -> Tensor:
 
 
 class _Pairs:
-    """Pairs of nodes as an undirected graph, and the four numbers of each."""
+    """Pairs of nodes in ascending order of their keys as an undirected graph, and the four numbers of each."""
 
     def __init__(self, keys: Tensor, x: Tensor) -> None:
         n = len(x)
@@ -185,11 +186,6 @@ class _Pairs:
         self.x = functional.normalize(x.double() * rarity, dim=1)
         self.length = self.x.square().sum(1)  # 1, or 0 for a row of zeros
         self.cosine = edge_dot(self.pairs, self.x, self.x)
-
-        # Neighbours of every node in ascending order, for the common ones: (node, neighbour) as one sorted number.
-        self.links, self.order = (self.both_ways.src * n + self.both_ways.dst).sort()
-        self.degree = torch.bincount(self.both_ways.src, minlength=n)
-        self.start = self.degree.cumsum(0) - self.degree
 
     def features(self, weight: Tensor) -> Tensor:
         """float32 [pairs, 4], where a neighbour counts by the weight of the pair that joins it."""
@@ -206,40 +202,9 @@ class _Pairs:
             self.cosine,
             _ratio(sum_x_apart, size_u) + _ratio(x_sum_apart, size_v),
             _ratio(sums_apart, size_u, size_v),
-            torch.log1p(self.common_neighbours(w)),
+            torch.log1p(common_neighbours(self.both_ways, u, v, torch.cat([w, w]))),
         ]
         return torch.stack(numbers, 1).float()
-
-    def common_neighbours(self, weight: Tensor) -> Tensor:
-        """The sum over common neighbours of the product of both weights, float64 [pairs].
-
-        The neighbours of the end that has fewer are looked up among those of the other: a hub costs nothing.
-        """
-        weight = torch.cat([weight, weight])[self.order]
-        fewer = torch.where(self.degree[self.u] <= self.degree[self.v], self.u, self.v)
-        other = self.u + self.v - fewer
-        work = self.degree[fewer]
-        counts = []
-        for first, last in _stretches(work, _CHUNK):
-            lengths = work[first:last]
-            owner = torch.repeat_interleave(lengths)
-            ends = lengths.cumsum(0)
-            place = torch.arange(len(owner)) + (self.start[fewer[first:last]] - ends + lengths)[owner]
-            wanted = other[first:last][owner] * len(self.x) + self.links[place] % len(self.x)
-            found = torch.searchsorted(self.links, wanted).clamp(max=len(self.links) - 1)
-            product = torch.where(self.links[found] == wanted, weight[place] * weight[found], 0.0)
-            counts.append(torch.bincount(owner, product, minlength=last - first))
-        return torch.cat(counts)
-
-
-def _stretches(work: Tensor, most: int) -> Iterator[tuple[int, int]]:
-    """Consecutive stretches of items with at most ``most`` work each, or of one item."""
-    total, first = work.cumsum(0), 0
-    while first < len(work):
-        done = int(total[first] - work[first])
-        last = max(first + 1, int(torch.searchsorted(total, done + most, right=True)))
-        yield first, last
-        first = last
 
 
 def _ratio(dot: Tensor, *squares: Tensor) -> Tensor:
@@ -262,39 +227,48 @@ def _noise_share(edges: Tensor, planted: Tensor) -> float:
     return min(1.0, float((ratio * (1 + (1 / low_edges + 1 / low_planted).sqrt())).min()))
 
 
-def _log_ratio(features: Tensor, edges: int, generator: torch.Generator) -> Tensor:
-    """The log-ratio of densities, float32 [pairs], by a logistic model of linear and tanh units."""
-    counts = (edges, len(features) - edges)
-    rows = [torch.randperm(count, generator=generator)[:_FIT_ROWS] for count in counts]
-    chosen = torch.cat([features[:edges][rows[0]], features[edges:][rows[1]]])
-    deviation, mean = torch.std_mean(chosen, 0, correction=0)
-    scale = torch.where(deviation > 1e-6, 1 / deviation, 0.0)
-    target = torch.cat([torch.full((len(part),), float(k == 0)) for k, part in enumerate(rows)])
-    balance = torch.cat([torch.full((len(part),), 0.5 / len(part)) for part in rows])
-    with torch_threads(1):  # matrix products have other bits with another number; the fit is small
-        model = _fit((chosen - mean) * scale, target, balance, generator)
-        parts = [model((part - mean) * scale) for part in features.split(1 << 16)]
-    return torch.cat(parts).clamp(-_EXTREME, _EXTREME)
+class _Classifier:
+    """Tells edges from planted pairs by a logistic model of linear and tanh units, learned again in every round."""
 
+    def __init__(self, is_edge: Tensor, generator: torch.Generator) -> None:
+        groups = [group.nonzero().flatten() for group in (is_edge, ~is_edge)]
+        rows = [group[torch.randperm(len(group), generator=generator)[:_FIT_ROWS]] for group in groups]
+        self.rows, self.generator = torch.cat(rows), generator
+        self.target = is_edge[self.rows].float()
+        self.balance = torch.cat([torch.full((len(part),), 0.5 / len(part)) for part in rows])
+        self.parameters: list[Tensor] = []
 
-def _fit(inputs: Tensor, target: Tensor, balance: Tensor, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
-    width = inputs.shape[1]
-    weight, bias = torch.randn(width + 1, _UNITS, generator=generator).mul(0.5).split([width, 1])
-    parameters = [weight, bias, torch.zeros(_UNITS), torch.zeros(width), torch.zeros(1)]
-    parameters = [parameter.clone().requires_grad_() for parameter in parameters]
-    optimizer = torch.optim.LBFGS(parameters, max_iter=100, line_search_fn="strong_wolfe")
+    def log_ratio(self, features: Tensor) -> Tensor:
+        """The log-ratio of the densities of edges and of planted pairs, float32 [pairs]."""
+        chosen = features[self.rows]
+        deviation, mean = torch.std_mean(chosen, 0, correction=0)
+        scale = torch.where(deviation > 1e-6, 1 / deviation, 0.0)
+        with torch_threads(1):  # matrix products have other bits with another number; the fit is small
+            self._fit((chosen - mean) * scale)
+            parts = [self._model((part - mean) * scale) for part in features.split(1 << 16)]
+        return torch.cat(parts).clamp(-_EXTREME, _EXTREME)
 
-    def model(inputs: Tensor) -> Tensor:
-        weight, bias, out, line, constant = parameters
+    def _model(self, inputs: Tensor) -> Tensor:
+        weight, bias, out, line, constant = self.parameters
         return torch.tanh(inputs @ weight + bias) @ out + inputs @ line + constant
 
-    @torch.enable_grad()
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        value = functional.binary_cross_entropy_with_logits(model(inputs), target, balance, reduction="sum")
-        value = value + 1e-3 * sum(parameter.square().sum() for parameter in parameters[:-1])
-        value.backward()
-        return value
+    def _fit(self, inputs: Tensor) -> None:
+        steps = _STEPS if self.parameters else _FIRST_STEPS  # a later round starts from the one before
+        if not self.parameters:
+            width = inputs.shape[1]
+            weight, bias = torch.randn(width + 1, _UNITS, generator=self.generator).mul(0.5).split([width, 1])
+            start = [weight, bias, torch.zeros(_UNITS), torch.zeros(width), torch.zeros(1)]
+            self.parameters = [parameter.clone().requires_grad_() for parameter in start]
+        optimizer = torch.optim.LBFGS(self.parameters, max_iter=steps, line_search_fn="strong_wolfe")
 
-    optimizer.step(loss)
-    return model
+        @torch.enable_grad()
+        def loss() -> Tensor:
+            optimizer.zero_grad()
+            value = functional.binary_cross_entropy_with_logits(
+                self._model(inputs), self.target, self.balance, reduction="sum"
+            )
+            value = value + 1e-3 * sum(parameter.square().sum() for parameter in self.parameters[:-1])
+            value.backward()
+            return value
+
+        optimizer.step(loss)
