@@ -33,7 +33,7 @@ bench: build  # DATA_DIR=...: a folder with Cora, Pubmed and PPI in DGL's raw la
 	$(BIN)/python benchmarks/edge_gate.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/layers.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
-	$(BIN)/python benchmarks/rank.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
+	$(BIN)/python benchmarks/low_rank.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 	$(BIN)/python benchmarks/epoch.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 	$(BIN)/python benchmarks/large.py
 	$(BIN)/python benchmarks/prior.py

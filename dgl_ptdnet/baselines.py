@@ -8,16 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .gate import EdgeMLP, Gate
+from .gate import Gate
 from .graph import edge_ids, edges_of, pair_of
+from .mlp import EdgeMLP
 from .ops import EdgeIndex, acc_dtype, degrees, edge_gate, edge_scores
 from .reference import philox_bits
 
 
 class DropEdge(Gate):
-    """Drops a random share of the edges in training (DropEdge, ICLR'20); in evaluation all stay.
+    """Drops a random share of the edges in training (DropEdge, ICLR'20). In evaluation all edges stay.
 
-    In a :class:`Denoised` convolution the normalisation is that of the edges that are left.
+    A :class:`Denoised` convolution normalises by the degrees of the edges that are left.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ class DropEdge(Gate):
 
     Notes
     -----
-    Called like :class:`EdgeGate`; the features are not looked at. Self-loops are not dropped by a convolution.
+    Called like :class:`EdgeGate`. The features are not used. Self-loops are not dropped.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class DropEdge(Gate):
         noise = self.draw()
         acc = acc_dtype(like)
         if noise is None or self.p == 0:
-            return self.keep(edges, like.new_ones(index.num_edges, dtype=acc))
+            return self.remember(edges, like.new_ones(index.num_edges, dtype=acc))
         # A cold gate with the same logit everywhere is a coin for each edge, keyed by its id.
         zeros = [like.new_zeros(count, 1, dtype=acc) for count in (index.num_src, index.num_dst)]
         logit = like.new_tensor(math.log1p(-self.p) - math.log(self.p), dtype=acc)
@@ -63,7 +64,7 @@ class DropEdge(Gate):
         z = edge_gate(
             *(index.src, index.dst, *zeros, one, logit), tau=1e-6, noise=noise, edge_ids=edge_ids(g), index=index
         )
-        return self.keep(edges, (z > 0.5).to(acc))
+        return self.remember(edges, (z > 0.5).to(acc))
 
 
 class NeuralSparse(Gate):
@@ -71,25 +72,26 @@ class NeuralSparse(Gate):
 
     An MLP on :math:`[h_u, h_v]` scores the edges; k of each destination's edges are drawn without replacement by
     Gumbel noise on the scores. Their gates are the relaxed draws: for each draw the softmax, with temperature tau, over
-    the edges that were not drawn before, summed over the draws and at most 1. Other edges have gate 0. In evaluation
-    there is no noise. Work and memory are those of the edges: nothing of size nodes x nodes is made.
+    the edges that were not drawn before, summed over the draws and at most 1. Other edges have gate 0, self-loops
+    gate 1. In evaluation there is no noise. Time and memory grow with the number of edges, not with nodes x nodes.
 
     Parameters
     ----------
     in_feats : int or tuple[int, int]
         Size of the node features; a pair for sources and destinations of different size.
     k : int
-        Edges that a node keeps. A node with no more than k keeps all, with gate 1.
+        The maximum number of edges that a node keeps, besides its self-loop. A node with k edges or fewer keeps all,
+        with gate 1.
     hidden : int
-        Hidden units of the MLP.
+        Hidden units of the MLP. Default: 64.
     tau : float
-        Temperature, an attribute as in :class:`EdgeGate`.
+        Temperature, an attribute as in :class:`EdgeGate`. Default: 1.0.
 
     Examples
     --------
     >>> import dgl, torch
     >>> import dgl_ptdnet as ptd
-    >>> g = dgl.rand_graph(100, 2000)
+    >>> g = dgl.remove_self_loop(dgl.rand_graph(100, 2000))
     >>> sparse = ptd.NeuralSparse(8, k=5)
     >>> z = sparse(g, torch.randn(100, 8))
     >>> int(torch.zeros(100).index_add(0, g.edges()[1], (z > 0).float()).max())
@@ -119,7 +121,7 @@ class NeuralSparse(Gate):
                 ids = torch.arange(index.num_edges, device=keys.device)
             eps = ((philox_bits(ids, noise) >> 9).to(keys.dtype) + 0.5) * 2.0**-23
             keys = keys - torch.log(-torch.log(eps))
-        return self.keep(edges, self._choose(index, keys))
+        return self.remember(edges, self._choose(index, keys))
 
     def _choose(self, index: EdgeIndex, keys: Tensor) -> Tensor:
         dst, in_ptr = index.dst.long(), index.tensors[0].long()

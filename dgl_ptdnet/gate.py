@@ -1,25 +1,33 @@
-"""Learned gates as modules on DGL graphs, and what a training loop asks of the gates of a model."""
+"""Gates as modules: a number in [0, 1] for every edge of a DGL graph."""
 
 from __future__ import annotations
 
-import math
 import weakref
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from .graph import Edges, edge_ids, edges_of, pair_of, shared_ids
-from .ops import EdgeIndex, acc_dtype, edge_dot, edge_gate, linear_maps
-from .rank import LowRank
+from .low_rank import LowRank
+from .mlp import EdgeMLP, NoMLP
+from .ops import EdgeIndex, acc_dtype, edge_dot, edge_gate
+
+
+class Gates(NamedTuple):
+    """What a gate returned, with what belongs to it."""
+
+    edges: Edges
+    z: Tensor  # [E]
+    penalty: Tensor | None  # the expected number of open gates, where the gate has a formula for it
 
 
 class Gate(nn.Module):
-    """What gates have in common: noise of their own, and the gates of the last call.
+    """The base of gates: their noise, and the gates of the last call.
 
-    The noise is a seed, drawn from torch's generator when the gate is made, and a counter of the draws. Both are in
-    the state_dict, so a run that is resumed goes on with the draws that it would have had.
+    The noise is a seed, drawn from torch's generator when the gate is made, and the number of draws so far. Both are in
+    the state_dict, so a resumed run continues with the same draws.
     """
 
     noise: Tensor
@@ -29,7 +37,7 @@ class Gate(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("noise", torch.stack([torch.randint(2**63 - 1, ()), torch.zeros((), dtype=torch.int64)]))
-        self._last: tuple[EdgeIndex, Tensor, Tensor | None] | None = None
+        self.last: Gates | None = None
 
     def draw(self) -> Tensor | None:
         """Seed and offset of a new draw in training, None in evaluation."""
@@ -39,98 +47,55 @@ class Gate(nn.Module):
         self.noise[1] += 1
         return noise
 
-    def keep(self, edges: Edges, z: Tensor, penalty: Tensor | None = None) -> Tensor:
-        self._last = (edges.index, z, penalty)
+    def remember(self, edges: Edges, z: Tensor) -> Tensor:
+        """Stores the gates of a call, and returns them. Those of self-loops become 1, unless ``self_loops``."""
+        z = z if self.self_loops else edges.open_loops(z)
+        self.last = Gates(edges, z, None)
         return z
 
     @property
     def gates(self) -> Tensor | None:
         """The gates of the last call, with their gradient; None before the first."""
-        return None if self._last is None else self._last[1]
+        return None if self.last is None else self.last.z
 
     @property
     def penalty(self) -> Tensor | None:
-        """The expected number of edges that the last call kept; None for gates that have no such number."""
-        return None if self._last is None else self._last[2]
+        """The expected number of open gates of the last call; None for gates without a formula for it."""
+        return None if self.last is None else self.last.penalty
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}  # results of a call are not part of a copy
+        return {**self.__dict__, "last": None}  # the results of a call are not part of a copy
 
 
-class EdgeMLP(nn.Module):
-    """The rows p, q and weights w with which an edge's logit, sum_k w_k relu(p_uk + q_vk), is an MLP on [h_u, h_v]."""
+def call_gate(gate: Any, g: Any, h: Any, *rows: Any) -> Tensor:
+    """The gates that a layer multiplies with: what ``gate(g, h)`` returns, checked, and 1 at self-loops unless the gate
+    has a true attribute ``self_loops``."""
+    z, edges = gate(g, h, *rows), edges_of(g)
+    if not isinstance(z, Tensor) or z.shape != (edges.index.num_edges,):
+        got = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
+        raise ValueError(
+            f"the gate must return a tensor [E], a number for each of the {edges.index.num_edges} edges; got {got}"
+        )
+    if getattr(gate, "self_loops", False) or (isinstance(gate, Gate) and gate.gates is z):
+        return z
+    return edges.open_loops(z)
 
-    def __init__(self, in_feats: int | tuple[int, int], hidden: int, tower: int, symmetric: bool) -> None:
+
+class Gated(nn.Module):
+    """The base of layers with a gate. It remembers the gates that the layer used, which :func:`gates` reports."""
+
+    gate: nn.Module
+
+    def __init__(self) -> None:
         super().__init__()
-        sizes = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
-        if min(sizes) < 1 or hidden < 0 or tower < 0:
-            raise ValueError(
-                f"in_feats must be positive, hidden and tower not negative; got {in_feats}, {hidden} and {tower}"
-            )
-        if symmetric and sizes[0] != sizes[1]:
-            raise ValueError(f"symmetric=True needs both ends' features to be of one size; got in_feats={in_feats}")
-        self.in_feats, self.symmetric = sizes, symmetric
-        self.activation = "relu" if hidden else "identity"
-        self.tower_src = nn.Linear(sizes[0], tower) if tower else None
-        self.tower_dst = nn.Linear(sizes[1], tower) if tower else None
-        width = tuple(tower or size for size in sizes)
-        rows = hidden or 1
-        self.weight_src = nn.Parameter(torch.empty(rows, width[0]))
-        self.weight_dst = nn.Parameter(torch.empty(rows, width[1]))
-        self.bias = nn.Parameter(torch.empty(rows)) if hidden else None
-        self.w = nn.Parameter(torch.empty(hidden)) if hidden else None
-        self.reset_parameters()
+        self.gates: Tensor | None = None
 
-    def reset_parameters(self) -> None:
-        """As torch's Linear layers on [h_u, h_v] and on the hidden units start."""
-        bound = (self.weight_src.shape[1] + self.weight_dst.shape[1]) ** -0.5
-        for parameter in (self.weight_src, self.weight_dst, self.bias):
-            if parameter is not None:
-                nn.init.uniform_(parameter, -bound, bound)
-        if self.w is not None:
-            nn.init.uniform_(self.w, -(len(self.w) ** -0.5), len(self.w) ** -0.5)
-        for tower in (self.tower_src, self.tower_dst):
-            if tower is not None:
-                tower.reset_parameters()
+    def call_gate(self, g: Any, h: Any, *rows: Any) -> Tensor:
+        self.gates = call_gate(self.gate, g, h, *rows)
+        return self.gates
 
-    def maps(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Weights and biases of the linear maps from features (or a tower's output) to rows, as source and as
-        destination."""
-        return [(self.weight_src, self.bias), (self.weight_dst, None)]
-
-    def rows(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Of nodes as sources, and as destinations."""
-        if self.tower_src is None:
-            source, destination = linear_maps(h, self.maps())
-            return source, destination
-        return self.as_source(h), self.as_destination(h)
-
-    def as_source(self, h: Tensor) -> Tensor:
-        h = h if self.tower_src is None else torch.relu(self.tower_src(h))
-        return linear_maps(h, self.maps()[:1])[0]
-
-    def as_destination(self, h: Tensor) -> Tensor:
-        h = h if self.tower_dst is None else torch.relu(self.tower_dst(h))
-        return linear_maps(h, self.maps()[1:])[0]
-
-    def forward(
-        self, h_src: Tensor, h_dst: Tensor, shared: bool, rows: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """p, q, w. ``shared``: the destinations are the first of the sources, and ``rows`` may be there already."""
-        for name, h, size in (("source", h_src, self.in_feats[0]), ("destination", h_dst, self.in_feats[1])):
-            if h.dim() != 2 or h.shape[1] != size:
-                raise ValueError(f"the gate takes {name} features [N, {size}]; got shape {tuple(h.shape)}")
-        w = self.weight_src.new_ones(1) if self.w is None else self.w
-        if shared:
-            source, destination = rows or self.rows(h_src)
-            if not self.symmetric:
-                return source, destination[: len(h_dst)], w
-            turned = torch.cat([destination, source], 1)[: len(h_dst)]
-            return torch.cat([source, destination], 1), turned, torch.cat([w, w]) / 2
-        if not self.symmetric:
-            return self.as_source(h_src), self.as_destination(h_dst), w
-        p, q = self.rows(h_src), self.rows(h_dst)
-        return torch.cat(p, 1), torch.cat(q[::-1], 1), torch.cat([w, w]) / 2
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "gates": None}  # the results of a call are not part of a copy
 
 
 class EdgeGate(Gate):
@@ -172,8 +137,8 @@ class EdgeGate(Gate):
         The samples are stretched to :math:`(\gamma, \zeta)` and clipped; gamma < 0 and zeta > 1.
     self_loops : bool
         Whether self-loops are gated. By default their gate is 1, and has no gradient.
-    rank : int
-        K of the low-rank term, see :func:`penalty`.
+    rank_k : int
+        K of the low-rank term, see :func:`dgl_ptdnet.penalty`. Default: 1.
 
     Attributes
     ----------
@@ -216,7 +181,7 @@ class EdgeGate(Gate):
         gamma: float = -0.1,
         zeta: float = 1.1,
         self_loops: bool = False,
-        rank: int = 1,
+        rank_k: int = 1,
     ) -> None:
         super().__init__()
         if not (gamma < 0 and zeta > 1 and tau > 0):
@@ -225,7 +190,7 @@ class EdgeGate(Gate):
         self.c = nn.Parameter(torch.tensor(float(bias)))
         self.edge_map = nn.Linear(edge_feats, 1, bias=False) if edge_feats else None
         self.similarity = nn.Parameter(torch.ones(())) if similarity else None
-        self.low_rank = LowRank(rank)
+        self.low_rank = LowRank(rank_k)
         self.symmetric, self.edge_field, self.normalize, self.self_loops = symmetric, edge_field, normalize, self_loops
         self.tau, self.gamma, self.zeta = tau, gamma, zeta
         self._cosines: tuple[Any, ...] = ()
@@ -255,9 +220,9 @@ class EdgeGate(Gate):
         if self.edge_map is not None:
             feats = self._edge_features(g)[chosen]
             bias = self.edge_map(feats).squeeze(1) + (0 if bias is None else bias)
-        if not self.self_loops and edges.loop_bias is not None:
-            bias = edges.loop_bias if bias is None else torch.where(edges.loops, torch.inf, bias)  # type: ignore
-        z, kept = edge_gate(
+        if not self.self_loops:
+            bias = edges.open_loops_by_bias(bias)
+        z, penalty = edge_gate(
             *(edges.index.src, edges.index.dst, p, q, w, self.c),
             edge_bias=None if bias is None else bias.to(acc_dtype(p)),
             activation=self.mlp.activation,
@@ -269,7 +234,8 @@ class EdgeGate(Gate):
             index=edges.index,
             penalty=True,
         )
-        return self.keep(edges, z, kept)
+        self.last = Gates(edges, z, penalty)
+        return z
 
     def _edge_features(self, g: Any) -> Tensor:
         if self.edge_field not in g.edata:
@@ -337,122 +303,45 @@ class EdgeGate(Gate):
         return {**super().__getstate__(), "_cosines": ()}
 
 
-def gates(model: nn.Module) -> dict[str, Tensor]:
-    """The gates that each gate of a model gave in its last call, by the gate's name, with their gradients.
+class PriorGate(EdgeGate):
+    r"""A gate that starts from what is already known of every edge:
+
+    .. math:: l_e = s B_e + c
+
+    with :math:`B_e` from ``source``; :math:`s` and :math:`c` are learned, and start from 1 and ``bias``.
 
     Parameters
     ----------
-    model : torch.nn.Module
-        A model with gates in it.
-
-    Returns
-    -------
-    dict[str, torch.Tensor]
-        Name to gates :math:`(E,)`. Gates that were not called yet are left out.
+    in_feats : int or tuple[int, int]
+        Size of the node features.
+    source : callable
+        ``source(g)`` returns :math:`B_e`, the log-odds that each edge is real, :math:`(E,)`. The gate does not own it:
+        its parameters and state are not the gate's.
+    mlp : bool
+        Add the logit of :class:`EdgeGate`'s MLP. Default: False.
+    bias : float
+        What :math:`c` starts from. Default: 0.0.
+    **options
+        Those of :class:`EdgeGate`.
 
     Examples
     --------
     >>> import dgl, torch
-    >>> import dgl_ptdnet as ptd
+    >>> from dgl_ptdnet.gate import PriorGate
     >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
-    >>> conv = ptd.Denoised(dgl.nn.GraphConv(8, 4), ptd.EdgeGate(8))
-    >>> y = conv(g, torch.randn(3, 8))
-    >>> {name: z.shape for name, z in ptd.gates(conv).items()}
-    {'gate': torch.Size([3])}
+    >>> gate = PriorGate(8, lambda g: torch.tensor([4.0, 0.0, -4.0]))
+    >>> gate.eval()(g, torch.randn(3, 8)).tolist()
+    [1.0, 0.5, 0.0]
     """
-    return {name: gate.gates for name, gate in _gates_of(model) if gate.gates is not None}
 
+    def __init__(
+        self, in_feats: int | tuple[int, int], source: Any, *, mlp: bool = False, bias: float = 0.0, **options: Any
+    ) -> None:
+        super().__init__(in_feats, edge_feats=1, bias=bias, **options)
+        nn.init.ones_(self.edge_map.weight)  # type: ignore[union-attr]
+        self._source = (source,)  # in a tuple: a module in it does not become a part of this one
+        if not mlp:
+            self.mlp = NoMLP()  # type: ignore[assignment]
 
-def _gates_of(model: nn.Module) -> list[tuple[str, Gate]]:
-    return [(name, module) for name, module in model.named_modules() if isinstance(module, Gate)]
-
-
-def penalty(model: nn.Module, edges: float = 0.0, rank: float = 0.0) -> Tensor:
-    r"""PTDNet's two regularisers, of the last call of a model.
-
-    .. math::
-        \lambda_{edges} \sum_l E[\text{kept edges of layer } l] + \lambda_{rank} \sum_l \| A \odot Z^l \|_{K}
-
-    the expected number of kept edges, and the sum of the K largest singular values of the gated adjacency
-    (:class:`LowRank`; each gate's own K is :class:`EdgeGate`'s ``rank``).
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        A model with :class:`EdgeGate` in it, called before in this step.
-    edges : float
-        Weight of the expected number of kept edges. It grows with the graph: divide by the number of edges for a
-        share.
-    rank : float
-        Weight of the low-rank term.
-
-    Returns
-    -------
-    torch.Tensor
-        A scalar to add to the loss.
-
-    Examples
-    --------
-    >>> import dgl, torch
-    >>> import dgl_ptdnet as ptd
-    >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
-    >>> conv = ptd.Denoised(dgl.nn.GraphConv(8, 4), ptd.EdgeGate(8))
-    >>> y = conv(g, torch.randn(3, 8))
-    >>> loss = y.square().mean() + ptd.penalty(conv, edges=1e-3, rank=1e-3)
-    >>> loss.backward()
-    """
-    called = [gate for _, gate in _gates_of(model) if isinstance(gate, EdgeGate) and gate._last is not None]
-    if not called:
-        raise ValueError("model has no EdgeGate that was called yet: call the model first, then penalty(model)")
-    total = called[0].c.new_zeros(())
-    for gate in called:
-        index, z, kept = gate._last  # type: ignore[misc]
-        if edges and kept is not None:
-            total = total + edges * kept
-        if rank:
-            total = total + rank * gate.low_rank(index, z)
-    return total
-
-
-def temperature(epoch: int, *, start: float = 2.0, decay: float = 0.99, least: float = 0.05) -> float:
-    """The authors' schedule of the temperature: ``max(least, start * decay ** epoch)``.
-
-    Parameters
-    ----------
-    epoch : int
-        The epoch, from 0.
-    start, decay, least : float
-        Where it starts, its factor an epoch, where it ends.
-
-    Examples
-    --------
-    >>> from dgl_ptdnet import temperature
-    >>> temperature(0), round(temperature(100), 3), temperature(1000)
-    (2.0, 0.732, 0.05)
-    """
-    return max(least, start * math.pow(decay, epoch))
-
-
-def set_temperature(model: nn.Module, tau: float) -> None:
-    """Sets the temperature of every gate in a model.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        A model with gates in it.
-    tau : float
-        The temperature, positive.
-
-    Examples
-    --------
-    >>> import dgl_ptdnet as ptd
-    >>> gate = ptd.EdgeGate(8)
-    >>> ptd.set_temperature(gate, ptd.temperature(epoch=10))
-    >>> round(gate.tau, 2)
-    1.81
-    """
-    if not tau > 0:
-        raise ValueError(f"tau must be positive; got {tau}")
-    for _, gate in _gates_of(model):
-        if gate.tau is not None:
-            gate.tau = tau
+    def _edge_features(self, g: Any) -> Tensor:
+        return self._source[0](g)[:, None]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .ops import EdgeIndex
+from .pairs import pair_ids
 
 ID = "_ID"  # dgl.EID and dgl.NID: where DGL keeps the ids that edges and nodes have in the graph they were taken from
 _KEY = "dgl_ptdnet"
@@ -19,13 +20,15 @@ _by_frame: dict[int, tuple[weakref.ref, Edges]] = {}
 class Edges:
     """The edges of one edge type: their index, and what follows from their ends alone.
 
-    ``same_nodes``: both ends are nodes of one set, so that an edge can be a self-loop. In a block the destinations are
-    the first of the sources.
+    ``same_nodes``: both ends are nodes of one set, so that an edge can be a self-loop. ``sampled``: they are those of a
+    block, whose destinations are the first of its sources.
     """
 
-    def __init__(self, src: Tensor, dst: Tensor, num_src: int, num_dst: int, same_nodes: bool) -> None:
+    def __init__(
+        self, src: Tensor, dst: Tensor, num_src: int, num_dst: int, same_nodes: bool, sampled: bool = False
+    ) -> None:
         self.index = EdgeIndex(src, dst, num_src, num_dst)
-        self.same_nodes = same_nodes
+        self.same_nodes, self.sampled = same_nodes, sampled
 
     @cached_property
     def loops(self) -> Tensor | None:
@@ -35,25 +38,29 @@ class Edges:
         loops = self.index.src == self.index.dst
         return loops if bool(loops.any()) else None
 
+    def open_loops(self, z: Tensor) -> Tensor:
+        """Gates with those of self-loops set to 1: a self-loop carries a node's own features, which are not noise."""
+        return z if self.loops is None else torch.where(self.loops, 1, z)
+
+    def open_loops_by_bias(self, bias: Tensor | None) -> Tensor | None:
+        """The same for the bias of logits: infinite at self-loops, so that their gates are 1 and have no gradient."""
+        if self.loops is None:
+            return bias
+        return self._loop_bias if bias is None else torch.where(self.loops, torch.inf, bias)
+
     @cached_property
-    def loop_bias(self) -> Tensor | None:
-        """Infinite at self-loops, else 0: added to logits it keeps self-loops open, and without a gradient."""
-        return None if self.loops is None else torch.where(self.loops, torch.inf, 0.0)
+    def _loop_bias(self) -> Tensor:
+        return torch.where(self.loops, torch.inf, 0.0)  # type: ignore[arg-type]
 
     @cached_property
     def pairs(self) -> Tensor:
-        """A number for every edge that it shares with the edges between the same two nodes, int64 [E]."""
+        """The id of the pair of nodes that each edge joins, int64 [E]."""
         return pair_ids(self.index.src, self.index.dst)
 
     @cached_property
     def any_without_edges(self) -> bool:
         """Whether a destination has no edge at all."""
         return bool((self.index.tensors[0].diff() == 0).any())
-
-
-def pair_ids(src: Tensor, dst: Tensor) -> Tensor:
-    src, dst = src.long(), dst.long()
-    return torch.minimum(src, dst) << 31 | torch.maximum(src, dst)
 
 
 def edges_of(g: Any) -> Edges:
@@ -75,7 +82,7 @@ def edges_of(g: Any) -> Edges:
     _, edges = _by_frame.get(id(frame), (None, None))
     sizes = (g.num_src_nodes(), g.num_dst_nodes())
     if edges is None or not _same(edges.index, src, dst, sizes):
-        edges = Edges(src, dst, *sizes, same_nodes=g.srctypes == g.dsttypes)
+        edges = Edges(src, dst, *sizes, same_nodes=g.srctypes == g.dsttypes, sampled=g.is_block)
         key = id(frame)
         _by_frame[key] = (weakref.ref(frame, lambda _: _by_frame.pop(key, None)), edges)
     cache[_KEY] = edges

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ._dgl import dgl
+from .gate import call_gate
 from .graph import ID, edges_of
 
 
@@ -52,33 +53,26 @@ def prune(g: Any, gate: nn.Module, h: Tensor | tuple[Tensor, Tensor], threshold:
     if was_training:
         gate.eval()
     try:
-        z = gate(g, h)
+        z = call_gate(gate, g, h)
     finally:
         if was_training:
             gate.train()
-    edges = edges_of(g)
-    if z.shape != (edges.index.num_edges,):
-        raise ValueError(
-            f"gate must return a number for each of the {edges.index.num_edges} edges; got {tuple(z.shape)}"
-        )
-    if edges.loops is not None and not getattr(gate, "self_loops", False):
-        z = torch.where(edges.loops, 1, z)
-    kept = (z > threshold).nonzero().flatten()
-    small = keep_edges(g, kept)
-    small.edata["gate"] = z[kept]
+    chosen = (z > threshold).nonzero().flatten()
+    small = keep_edges(g, chosen)
+    small.edata["gate"] = z[chosen]
     return small
 
 
-def keep_edges(g: Any, kept: Tensor) -> Any:
-    """The graph or block with only the edges ``kept``, all nodes and all data. DGL makes no block of a block."""
+def keep_edges(g: Any, chosen: Tensor) -> Any:
+    """The graph or block with only the edges numbered ``chosen``, and all nodes and data."""
     if not g.is_block:
-        small = dgl.edge_subgraph(g, kept.to(g.idtype), relabel_nodes=False)
-    else:
-        ends = tuple(x[kept] for x in (edges_of(g).index.src, edges_of(g).index.dst))
+        small = dgl.edge_subgraph(g, chosen.to(g.idtype), relabel_nodes=False)
+    else:  # DGL makes no subgraph of a block
+        ends = tuple(x[chosen] for x in (edges_of(g).index.src, edges_of(g).index.dst))
         sizes = ({g.srctypes[0]: g.num_src_nodes()}, {g.dsttypes[0]: g.num_dst_nodes()})
         small = dgl.create_block({g.canonical_etypes[0]: ends}, *sizes, idtype=g.idtype)
         for mine, data in ((small.srcdata, g.srcdata), (small.dstdata, g.dstdata)):
             mine.update(data)
-        small.edata.update({name: x[kept] for name, x in g.edata.items()})
-    small.edata[ID] = g.edata[ID][kept] if ID in g.edata else kept.to(g.idtype)
+        small.edata.update({name: x[chosen] for name, x in g.edata.items()})
+    small.edata[ID] = g.edata[ID][chosen] if ID in g.edata else chosen.to(g.idtype)
     return small

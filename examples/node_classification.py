@@ -33,7 +33,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 best = (0.0, 0.0)
 for epoch in range(100):
     model.train()
-    ptd.set_temperature(model, ptd.temperature(epoch, start=1.0, least=0.5))
+    ptd.set_temperature(model, ptd.temperature(epoch, start=1.0, minimum=0.5))
     loss = cross_entropy(model(g, x)[train], label[train])
     loss = loss + ptd.penalty(model, edges=0.1 / g.num_edges(), rank=1e-4)  # fewer edges, lower rank
     optimizer.zero_grad()

@@ -450,7 +450,9 @@ def test_copies_and_checkpoints(name, tmp_path):
 
 def test_wrong_gates_are_refused():
     g, h = dgl.add_self_loop(plain_graph()), torch.randn(13, IN)
-    with pytest.raises(ValueError, match="the gate must return a number for each"):
+    with pytest.raises(
+        ValueError, match=r"the gate must return a tensor \[E\], a number for each of the 63 edges; got shape \(3,\)"
+    ):
         ptd.Denoised(GraphConv(IN, OUT), Fixed(torch.ones(3)))(g, h)
     with pytest.raises(ValueError, match=r"source features \[N, 5\]; got shape \(13, 6\)"):
         ptd.Denoised(GraphConv(IN, OUT), ptd.EdgeGate(5))(g, h)
@@ -461,8 +463,10 @@ def test_wrong_gates_are_refused():
 @pytest.mark.parametrize("name", ["GraphConv both", "SAGEConv mean", "GATConv", "GATv2Conv"])
 def test_layer_and_gate_share_their_products(name, monkeypatch):
     calls = []
-    monkeypatch.setattr("dgl_ptdnet.conv.linear_maps", lambda x, maps: calls.append(len(maps)) or linear_maps(x, maps))
-    monkeypatch.setattr("dgl_ptdnet.gate.linear_maps", lambda x, maps: calls.append("gate") or linear_maps(x, maps))
+    monkeypatch.setattr(
+        "dgl_ptdnet.conv.call.linear_maps", lambda x, maps: calls.append(len(maps)) or linear_maps(x, maps)
+    )
+    monkeypatch.setattr("dgl_ptdnet.mlp.linear_maps", lambda x, maps: calls.append("gate") or linear_maps(x, maps))
     g, h = dgl.add_self_loop(plain_graph()), torch.randn(13, IN)
     layer = ptd.Denoised(make(name), ptd.EdgeGate(IN)).eval()
     shared = layer(g, h)
@@ -472,6 +476,30 @@ def test_layer_and_gate_share_their_products(name, monkeypatch):
     layer.gate.__class__ = type("Own", (ptd.EdgeGate,), own)  # a gate of one's own: nothing is shared
     torch.testing.assert_close(layer(g, h), shared)
     assert "gate" in calls
+
+
+@pytest.mark.parametrize("gate", [ptd.DropEdge(0.9), ptd.NeuralSparse(IN, k=2), ptd.EdgeGate(IN, bias=-9.0), "own"])
+def test_gates_reports_what_the_layer_used_with_self_loops_open(gate):
+    g, h = dgl.add_self_loop(plain_graph()), torch.randn(13, IN)
+    gate = Fixed(gate_values(63, torch.float32)) if gate == "own" else gate
+    layer = ptd.Denoised(dgl.nn.GraphConv(IN, OUT, norm="none", bias=False, **OPEN), gate)
+    out = layer(g, h)
+    (name, z), *others = ptd.gates(torch.nn.Sequential(layer)).items()
+    assert (name, others) == ("0.gate", [])
+    src, dst = g.edges()
+    assert bool((z[src == dst] == 1).all())
+    assert z[src != dst].min() < 0.5
+    want = torch.zeros(13, IN).index_add(0, dst, z[:, None] * h[src]) @ layer.conv.weight
+    torch.testing.assert_close(out, want)
+    if not isinstance(gate, Fixed):
+        assert gate.gates is layer.gates
+
+
+def test_gates_that_are_asked_to_gate_self_loops_do():
+    g, h = dgl.add_self_loop(plain_graph()), torch.randn(13, IN)
+    layer = ptd.Denoised(make("GraphConv both"), Fixed(torch.full((63,), 0.25), self_loops=True))
+    layer(g, h)
+    assert layer.gates.unique().tolist() == [0.25]
 
 
 def test_layers_that_do_more_than_a_product_are_called():

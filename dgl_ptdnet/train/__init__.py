@@ -1,8 +1,8 @@
 """Training: settings, models, tasks, and runs that survive."""
 
-from .models import GNN, PriorGate
+from .models import GNN
 from .run import Result, load_run, train
 from .settings import Settings, resolve
 from .sweep import sweep
 
-__all__ = ["GNN", "PriorGate", "Result", "Settings", "load_run", "resolve", "sweep", "train"]
+__all__ = ["GNN", "Result", "Settings", "load_run", "resolve", "sweep", "train"]

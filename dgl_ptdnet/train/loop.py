@@ -9,13 +9,12 @@ import time
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .._dgl import dgl
-from ..gate import set_temperature, temperature
 from ..graph import edges_of
 from ..pruning import keep_edges
-from ..rank import LowRank
+from ..regularizers import penalty, set_temperature, temperature
 from ..threads import torch_threads
 from .memory import keep_freed_memory
 from .models import build
@@ -52,13 +51,9 @@ class Trainer:
         small = max(part.source.num_edges() for part in task.parts) < _ONE_THREAD
         self.threads = settings.threads or (1 if small else os.cpu_count() or 1)
         self._seed(0)
-        self.model = build(settings, task.in_feats, task.out_feats).to(settings.device)
+        self.model = build(settings, task.in_feats, task.out_feats, self._edge_bias).to(settings.device)
         self.bias = EdgeBias(task, settings, seed).to(settings.device) if settings.method == "ptdnet-plus" else None
         self.teacher = SelfTraining(task, settings).to(settings.device) if settings.control == "self-training" else None
-        self.ranks = nn.ModuleList()  # a low-rank term for each graph and layer: each goes on where it was
-        if settings.rank and settings.method in LEARNED:
-            for part in task.parts:
-                self.ranks.extend(_low_rank(settings, part.graph.num_nodes()) for _ in range(settings.layers))
         self.optimizer = self._make_optimizer()
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Any] = {}
@@ -79,6 +74,10 @@ class Trainer:
         if self.settings.batch_size:
             with torch_threads(1):  # each of DGL's threads has a number that a race gives it, and seeds with it
                 dgl.seed((self.seed * 1_000_003 + number) % 2**31)
+
+    def _edge_bias(self, g: Any) -> Tensor:
+        assert self.bias is not None
+        return self.bias(g)
 
     @property
     def epoch(self) -> int:
@@ -109,7 +108,7 @@ class Trainer:
     def _run_epoch(self) -> dict[str, Any]:
         s, begin, epoch = self.settings, time.perf_counter(), self.epoch
         self._seed(epoch + 1)
-        tau = temperature(epoch, start=s.tau, decay=s.tau_decay, least=s.tau_least)
+        tau = temperature(epoch, start=s.tau, decay=s.tau_decay, minimum=s.tau_least)
         set_temperature(self.model, tau)
         self.optimizer.param_groups[1]["lr"] = s.gate_lr * min(1.0, (epoch + 1) / max(1, s.gate_warm_up))
         if self.bias is not None:
@@ -143,7 +142,7 @@ class Trainer:
             self.best = {name: row[name] for name in ("epoch", "val", "val_loss")}
             self.best["model"] = copy.deepcopy(self.model.state_dict())
             if self.bias is not None and self.bias.agreement is not None:
-                self.best["logits"] = self.bias.logits()
+                self.best["logits"] = self.bias.logits
         row["seconds"] = time.perf_counter() - begin
         self.history.append(row)
         return row
@@ -151,6 +150,8 @@ class Trainer:
     def train_step(self, step: Any) -> tuple[Tensor, Tensor]:
         """Trains on one of the task's steps; returns the loss, and counts for the task's score."""
         self.model.train()
+        if self.bias is not None:
+            self.bias.part = step.part
         self.optimizer.zero_grad()
         loss, counts = self._loss(step)
         loss.backward()
@@ -169,7 +170,7 @@ class Trainer:
             risen = min(1.0, (self.epoch + 1) / max(1, s.consistency_warm_up))
             loss = loss + risen * s.consistency * self._distance(draws)
         if s.method in LEARNED:
-            loss = loss + self._penalty(step)
+            loss = loss + penalty(self.model, edges=s.edges, rank=s.rank, per_edge=True)
         if self.bias is not None:
             loss = loss + self.bias.loss(self.epoch)
         return loss, counts
@@ -184,19 +185,6 @@ class Trainer:
         target = found.detach().mean(0).pow(1 / sharpen)
         target /= target.sum(-1, keepdim=True)
         return (found - target).square().sum((0, 2, 3)).mean()
-
-    def _penalty(self, step: Any) -> Any:
-        s, total = self.settings, 0
-        for number, gate in enumerate(self.model.gates):
-            if s.edges:
-                total = total + s.edges / max(1, len(gate.gates)) * gate.penalty
-            if s.rank and isinstance(step.graph, list):  # samples of a graph have no start in common
-                block = step.graph[number]
-                total = total + s.rank * _low_rank(s, block.num_dst_nodes())(block, gate.gates)
-            elif s.rank:
-                term = self.ranks[step.part * s.layers + number]
-                total = total + s.rank * term(step.graph, gate.gates)
-        return total
 
     @torch.no_grad()
     def evaluate(self, split: str) -> Scores:
@@ -304,7 +292,7 @@ class Trainer:
         return {name: degree.bincount().tolist() for name, degree in in_degrees.items()}
 
     def _parts(self) -> dict[str, Any]:
-        parts = {"model": self.model, "ranks": self.ranks, "bias": self.bias, "teacher": self.teacher}
+        parts = {"model": self.model, "bias": self.bias, "teacher": self.teacher}
         return {name: part for name, part in {**parts, "optimizer": self.optimizer}.items() if part is not None}
 
     def state_dict(self) -> dict[str, Any]:
@@ -315,11 +303,6 @@ class Trainer:
         for name, module in self._parts().items():
             module.load_state_dict(state[name])
         self.history, self.best = state["history"], state["best"]
-
-
-def _low_rank(settings: Settings, most: int) -> LowRank:
-    """The term, with no more singular values than a matrix of so many columns has."""
-    return LowRank(max(1, min(settings.rank_k, most)))
 
 
 def _shares(g: Any) -> dict[str, Tensor]:

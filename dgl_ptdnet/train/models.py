@@ -11,12 +11,10 @@ from torch.nn import functional
 from .._dgl import dgl
 from ..baselines import DropEdge, NeuralSparse
 from ..conv import Denoised
-from ..gate import EdgeGate, Gate
+from ..gate import EdgeGate, Gate, PriorGate
 from ..graph import edges_of, pair_of
 from .features import dropout
 from .settings import Settings
-
-LOGIT = "logit"  # the edge field from which ptdnet-plus takes its bias
 
 
 class GNN(nn.Module):
@@ -129,47 +127,16 @@ def _conv(backbone: str, in_feats: int, out_feats: int, heads: int, dropout: flo
     raise ValueError(f"backbone must be gcn, sage, gat, gin or mlp; got {backbone!r}")
 
 
-class PriorGate(EdgeGate):
-    """The gate of ptdnet-plus: logit = s B_e + c, where B_e is a number that each edge has in ``g.edata["logit"]``, and
-    s and c learn from 1 and from ``bias``; the logit of :class:`EdgeGate`'s MLP is added if ``mlp``.
-
-    Examples
-    --------
-    >>> import dgl, torch
-    >>> from dgl_ptdnet.train.models import PriorGate
-    >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
-    >>> g.edata["logit"] = torch.tensor([4.0, 0.0, -4.0])
-    >>> PriorGate(8).eval()(g, torch.randn(3, 8)).tolist()
-    [1.0, 0.5, 0.0]
-    """
-
-    def __init__(self, in_feats: int, *, mlp: bool = False, bias: float = 0.0, **options: Any) -> None:
-        super().__init__(in_feats, edge_feats=1, edge_field=LOGIT, bias=bias, **options)
-        nn.init.ones_(self.edge_map.weight)  # type: ignore[union-attr]
-        if not mlp:
-            self.mlp = NoMLP()  # type: ignore[assignment]
-
-
-class NoMLP(nn.Module):
-    """In the place of a gate's MLP: the ends of an edge add nothing."""
-
-    activation, in_feats = "identity", ()
-
-    def forward(self, h_src: Tensor, h_dst: Tensor, shared: bool, rows: None = None) -> tuple[Tensor, Tensor, Tensor]:
-        p = h_src.new_zeros(len(h_src), 1, dtype=torch.float32)
-        return p, p[: len(h_dst)] if shared else p.new_zeros(len(h_dst), 1), p.new_ones(1)
-
-
 class Shut(Gate):
     """Drops every edge."""
 
     def forward(self, g: Any, h: Any) -> Tensor:
         edges = edges_of(g)
-        return self.keep(edges, pair_of(g, h)[0].new_zeros(edges.index.num_edges, dtype=torch.float32))
+        return self.remember(edges, pair_of(g, h)[0].new_zeros(edges.index.num_edges, dtype=torch.float32))
 
 
-def build(settings: Settings, in_feats: int, out_feats: int) -> GNN:
-    """The network that the settings describe."""
+def build(settings: Settings, in_feats: int, out_feats: int, edge_bias: Any = None) -> GNN:
+    """The network that the settings describe. ``edge_bias(g)`` is what the gates of ptdnet-plus start from."""
     s = settings
 
     def make_gate(size: int) -> nn.Module:
@@ -182,9 +149,10 @@ def build(settings: Settings, in_feats: int, out_feats: int) -> GNN:
             "normalize": s.gate_normalize,
             "bias": s.gate_bias,
             "tau": s.tau,
+            "rank_k": s.rank_k,
         }
         if s.method == "ptdnet-plus":
-            return PriorGate(size, hidden=s.gate_hidden, mlp=s.gate_mlp, **shared)
+            return PriorGate(size, edge_bias, hidden=s.gate_hidden, mlp=s.gate_mlp, **shared)
         if s.method in ("ptdnet", "ptdnet-wl"):
             return EdgeGate(size, s.gate_hidden, **shared)
         return DropEdge(0.0)

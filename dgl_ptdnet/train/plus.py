@@ -8,15 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from ..agreement import Agreement
+from ..graph import edge_ids, edges_of
 from ..prior import CAP, Prior, density_prior
-from .models import LOGIT
 from .settings import Settings
 
 
 class EdgeBias(nn.Module):
-    """Keeps the edge field that the gates of ptdnet-plus read, for every graph of a task.
+    """The log-odds that the gates of ptdnet-plus start from, for every edge of a task's graphs.
 
-    The prior is computed once. Agreement is for one label a node and one graph; for others it is left out.
+    Called as ``bias(g)`` with one of the graphs, or with a block sampled from graph number ``part``. The prior is
+    computed once. Agreement is for tasks with one label a node and one graph; other tasks use the prior alone.
     """
 
     def __init__(self, task: Any, settings: Settings, seed: int) -> None:
@@ -27,17 +28,22 @@ class EdgeBias(nn.Module):
         if settings.agreement and settings.task == "node" and not task.multilabel and len(self.parts) == 1:
             g = self.parts[0].graph
             self.agreement = Agreement(g.ndata["feat"], g.ndata["label"], g.ndata["train_mask"], task.out_feats)
+        self.part = 0
         self.set_logits([prior.logit for prior in self.priors])
 
     def set_logits(self, logits: list[Tensor]) -> None:
-        for part, logit in zip(self.parts, logits):
-            part.graph.edata[LOGIT] = logit.to(part.graph.device)
+        """Sets the log-odds of each graph's edges."""
+        self.logits = [logit.to(part.graph.device) for part, logit in zip(self.parts, logits)]
 
-    def logits(self) -> list[Tensor]:
-        return [part.graph.edata[LOGIT] for part in self.parts]
+    def forward(self, g: Any) -> Tensor:
+        """The log-odds of every edge of a graph or block, :math:`(E,)`."""
+        edges = edges_of(g)
+        if edges.sampled:
+            return self.logits[self.part][edge_ids(g)]
+        return next(logit for part, logit in zip(self.parts, self.logits) if edges_of(part.graph) is edges)
 
     def begin(self, epoch: int) -> None:
-        """Sets the field for an epoch."""
+        """Sets the log-odds for an epoch."""
         if self.agreement is not None:
             self.set_logits([self.agreement.edge_bias(self.parts[0].graph, self.priors[0], epoch)])
 

@@ -234,7 +234,7 @@ def test_results_do_not_depend_on_the_number_of_threads(edges, k, method, thread
         threads(count)
         rank = ptd.LowRank(k, method=method, max_sweeps=6)
         results.append([value_and_gradient(rank, index, z) for z in steps])
-        results[-1].append((rank.get_extra_state(),))
+        results[-1].append(tuple(rank.get_extra_state().values()))
     for other in results[1:]:
         assert all(torch.equal(x, y) for one, two in zip(results[0], other) for x, y in zip(one, two))
 
@@ -246,6 +246,11 @@ def copies(rank):
     loaded = ptd.LowRank(rank.k, per_graph=rank.per_graph)
     loaded.load_state_dict(torch.load(buffer, weights_only=True))
     return [loaded, copy.deepcopy(rank), pickle.loads(pickle.dumps(rank)), copy.deepcopy(loaded)]
+
+
+def same_state(one, other):
+    states = [rank.state_dict()["_extra_state"] for rank in (one, other)]
+    return states[0].keys() == states[1].keys() and all(torch.equal(x, states[1][k]) for k, x in states[0].items())
 
 
 def test_a_run_that_is_resumed_goes_on_with_the_same_bits():
@@ -261,11 +266,40 @@ def test_a_run_that_is_resumed_goes_on_with_the_same_bits():
     for other in resumed:
         assert all(torch.equal(x, y) for x, y in zip(want, value_and_gradient(other, index, last)))
         assert other.sweeps == rank.sweeps
-        assert torch.equal(other.state_dict()["_extra_state"], rank.state_dict()["_extra_state"])
+        assert same_state(other, rank)
     small = make_index(50, 9, 9)  # what was loaded is of no use to another graph
     loaded = copies(rank)[0]
     z = open_gates(50, dtype=torch.float32)
     assert torch.equal(loaded(small, z), ptd.LowRank(6)(small, z))
+
+
+def test_the_state_holds_the_start_of_every_graph():
+    indices = [make_index(900, 90, 90, seed=seed) for seed in range(3)]
+    z = open_gates(900, dtype=torch.float32)
+    rank = ptd.LowRank(4)
+    for index in indices:
+        rank(index, z)
+    for other in copies(rank):
+        assert same_state(other, rank)
+        for index in reversed(indices):
+            want = value_and_gradient(copy.deepcopy(rank), index, z)
+            assert all(torch.equal(x, y) for x, y in zip(want, value_and_gradient(other, index, z)))
+            assert other.sweeps == 1
+            assert len(other.state_dict()["_extra_state"]) == 3  # also those that were not called again yet
+
+
+def test_sampled_graphs_leave_nothing_behind():
+    index = make_index(900, 90, 90)
+    z = open_gates(900, dtype=torch.float32)
+    rank = ptd.LowRank(4)
+    assert torch.equal(rank(index, z, remember=False), ptd.LowRank(4)(index, z))
+    assert not rank.state_dict()["_extra_state"]
+
+
+def test_a_huge_k_takes_the_memory_of_the_graph_alone():
+    index = make_index(60, 9, 7)
+    z = open_gates(60)
+    assert ptd.LowRank(10**6)(index, z).item() == pytest.approx(norm_of(index, z, 7), rel=1e-3)
 
 
 def test_every_graph_has_its_own_start_as_long_as_it_lives():

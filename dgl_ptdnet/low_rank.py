@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+import zlib
+from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -35,35 +38,32 @@ class LowRank(nn.Module):
     Parameters
     ----------
     k : int
-        How many singular values count.
+        K, the number of singular values. A graph with fewer nodes counts all of them.
     method : str
-        ``"subspace"``: block subspace iteration, its gradient in closed form. ``"power"``: the paper's Algorithm 2,
-        power iteration with deflation from the vectors of the former, its gradient by autograd; K times slower.
+        ``"subspace"``: block subspace iteration, with its gradient in closed form. ``"power"``: the paper's Algorithm
+        2, power iteration with deflation that starts from the vectors of the subspace iteration, with its gradient by
+        autograd; K times slower. Default: ``"subspace"``.
     tol : float
-        A call ends with the sweep after which the error of the value, estimated from how it grew, is below this,
-        relative to the value.
+        A call stops sweeping when the estimated relative error of the value is below this. Default: 1e-3.
     max_sweeps : int
-        The most sweeps of a call.
+        The maximum number of sweeps of a call. Default: 20.
     per_graph : bool
-        What K counts in a batch of graphs (``dgl.batch``), whose adjacency is block-diagonal. False: singular values
-        of the whole. True: those of each graph; the result is the sum over the graphs.
+        For a batch of graphs (``dgl.batch``), whose adjacency is block-diagonal. False: the K largest singular values
+        of the whole batch. True: the K largest of each graph, summed over the graphs. Default: False.
 
     Attributes
     ----------
     sweeps : int
-        How many sweeps the last call took; for a batch, those of all its graphs.
+        The number of sweeps of the last call, summed over the graphs of a batch.
 
     Notes
     -----
-    Called as ``rank(g, z)`` with a DGLGraph or block of one edge type, or an :class:`EdgeIndex`, and the gates
-    :math:`(E,)` in the order of its edges, float32 or float64; returns a scalar of the same dtype.
-
-    Every graph has a start of its own, kept as long as the graph. That of the last call is in the state_dict, as
-    :math:`(N, \cdot)` numbers, so a run that is resumed goes on with the same bits. Cold starts are random with a fixed
-    seed; results have the same bits for any number of threads.
+    Every graph has its own warm start, kept as long as the graph exists. The state_dict holds them all, so a resumed
+    run continues with the same bits; a graph is recognised there by its sizes and a checksum of its edges. Cold starts
+    are random with a fixed seed. Results have the same bits for any number of threads.
 
     The value is a lower bound. Directions of singular value 0 have gradient 0. Where the K-th and the next value are
-    equal, the gradient is one of the many that are right. There is no second derivative.
+    equal, the gradient is one of several valid ones. There is no second derivative.
 
     Examples
     --------
@@ -99,55 +99,76 @@ class LowRank(nn.Module):
         if max_sweeps < 1:
             raise ValueError(f"max_sweeps must be at least 1; got {max_sweeps}")
         self.k, self.method, self.tol, self.max_sweeps, self.per_graph = k, method, tol, max_sweeps, per_graph
-        self.width = -(-(k + 8) // 8) * 8  # the extra vectors make it converge; a multiple of 8 fills registers
         self.sweeps = 0
+        self._forget()
+
+    def _forget(self) -> None:
         self._matrices: WeakKeyDictionary[EdgeIndex, _Matrix] = WeakKeyDictionary()
         self._batches: WeakKeyDictionary[EdgeIndex, tuple[list, list[EdgeIndex]]] = WeakKeyDictionary()
-        self._last: list[_Block] = []
-        self._loaded: Tensor | None = None
+        self._loaded: dict[Fingerprint, Tensor] = {}  # starts of graphs that were not called since they were loaded
 
-    @torch.compiler.disable
-    def forward(self, g: Any, z: Tensor) -> Tensor:
+    def forward(self, g: Any, z: Tensor, *, remember: bool = True) -> Tensor:
+        """The Ky Fan K-norm of the gated adjacency.
+
+        Parameters
+        ----------
+        g : DGLGraph or EdgeIndex
+            A graph or block of one edge type.
+        z : torch.Tensor
+            The gates, :math:`(E,)`, float32 or float64.
+        remember : bool
+            Start from where the last call on this graph ended, and keep where this one ends. Default: True. False for
+            sampled graphs, which do not come again.
+
+        Returns
+        -------
+        torch.Tensor
+            A scalar of the dtype of ``z``, with its gradient.
+        """
+        return _without_compiler(self._value)(g, z, remember)
+
+    def _value(self, g: Any, z: Tensor, remember: bool) -> Tensor:
         index = _index_of(g)
         _check_gates(z, index)
         graphs = self._graphs_of(g, index) if self.per_graph else [index]
         values: list[Tensor] = []
-        blocks: list[_Block] = []
         self.sweeps = 0
         with torch.autocast(z.device.type, enabled=False):
             for graph, gates in zip(graphs, z.split([graph.num_edges for graph in graphs])):
                 matrix = self._matrices.get(graph)
                 if matrix is None:
                     with torch.inference_mode(False):  # a later call may want a gradient
-                        matrix = self._matrices[graph] = _Matrix(graph)
-                if matrix.block is None or matrix.block.rows.dtype != z.dtype:
-                    matrix.block = self._start(matrix, z, sum(len(block.rows) for block in blocks))
+                        matrix = _Matrix(graph)
+                if matrix.start is None or matrix.start.rows.dtype != z.dtype:
+                    matrix.start = self._first_start(matrix, z)
                 values.append(self._norm(matrix, gates))
-                blocks.append(matrix.block)
-        self._last, self._loaded = blocks, None
+                if remember:
+                    self._matrices[graph] = matrix
         return torch.stack(values).sum() if len(values) > 1 else values[0]
 
     def _norm(self, matrix: _Matrix, z: Tensor) -> Tensor:
-        assert matrix.block is not None
+        assert matrix.start is not None
+        k = min(self.k, matrix.max_k)
         with torch.no_grad():
-            found = _iterate(matrix, z.detach(), matrix.block, self.k, self.tol, self.max_sweeps)
-        matrix.block = found.block
+            found = _iterate(matrix, z.detach(), matrix.start, k, self.tol, self.max_sweeps)
+        matrix.start = found.start
         self.sweeps += found.sweeps
         if self.method == "power":
-            return _power(matrix, z, found.block.rows[:, : min(self.k, found.rank)])
+            return _power(matrix, z, found.start.rows[:, : min(k, found.rank)])
         if not (z.requires_grad and torch.is_grad_enabled()):
             return found.value
-        left = _rotated(found.reached, found.left[:, : self.k])
-        return _KyFan.apply(z, found.value, left, found.block.rows[:, : self.k], *matrix.sides)
+        left = _rotated(found.reached, found.left[:, :k])
+        return _KyFan.apply(z, found.value, left, found.start.rows[:, :k], *matrix.sides)
 
-    def _start(self, matrix: _Matrix, z: Tensor, place: int) -> _Block:
-        """Cold, or from the rows that were loaded for a graph of this size at this place of the batch."""
-        size = (matrix.num_dst, self.width - 1)
-        if self._loaded is not None and self._loaded.dtype == z.dtype:
-            rows = self._loaded[place : place + size[0]].to(z.device)
-            if rows.shape == size:
+    def _first_start(self, matrix: _Matrix, z: Tensor) -> _Start:
+        """The start that was loaded for this graph, else a cold one."""
+        width = _width(min(self.k, matrix.max_k))
+        if self._loaded:
+            rows = self._loaded.pop(matrix.fingerprint, None)
+            if rows is not None and rows.dtype == z.dtype and rows.shape == (matrix.num_dst, width - 1):
+                rows = rows.to(z.device)
                 return _filled(functional.pad(rows, (0, 1)), int((rows != 0).any(0).sum()))
-        return _filled(z.new_empty((size[0], self.width)), 0)
+        return _filled(z.new_empty((matrix.num_dst, width)), 0)
 
     def _graphs_of(self, g: Any, index: EdgeIndex) -> list[EdgeIndex]:
         """The graphs of a batch: DGL numbers the nodes and edges of the first one first, and so on."""
@@ -166,19 +187,21 @@ class LowRank(nn.Module):
             self._batches[index] = (sizes, graphs)
         return graphs
 
-    def get_extra_state(self) -> Tensor:
-        """The known vectors of the last call, one graph of a batch below the other; zeros where there are fewer."""
-        if self._loaded is not None:
-            return self._loaded
-        kept = [functional.pad(rows[:, :known], (0, self.width - 1 - known)) for rows, known in self._last]
-        return torch.cat(kept) if kept else torch.zeros((0, self.width - 1))
+    def get_extra_state(self) -> dict[Fingerprint, Tensor]:
+        """For every graph that still exists the vectors to start from, zeros where there are fewer."""
+        known = {}
+        for matrix in self._matrices.values():
+            assert matrix.start is not None
+            rows, count = matrix.start
+            known[matrix.fingerprint] = functional.pad(rows[:, :count], (0, rows.shape[1] - 1 - count))
+        return {**self._loaded, **known}
 
-    def set_extra_state(self, state: Tensor) -> None:
-        self._matrices, self._batches = WeakKeyDictionary(), WeakKeyDictionary()
-        self._last, self._loaded = [], state
+    def set_extra_state(self, state: dict[Fingerprint, Tensor]) -> None:
+        self._forget()
+        self._loaded = dict(state)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_matrices": None, "_batches": None, "_last": [], "_loaded": self.get_extra_state()}
+        return {**self.__dict__, "_matrices": None, "_batches": None, "_loaded": self.get_extra_state()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -187,6 +210,19 @@ class LowRank(nn.Module):
     def extra_repr(self) -> str:
         names = ("k", "method", "tol", "max_sweeps", "per_graph")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+
+
+def _without_compiler(function: Any) -> Any:
+    """The function as torch.compile leaves it: run as it is. The compiler is loaded only where it is at work."""
+    return torch.compiler.disable(function) if torch.compiler.is_compiling() else function
+
+
+Fingerprint = tuple[int, int, int, int]
+
+
+def _width(k: int) -> int:
+    """How many vectors go through the graph for K values: more converge faster, and a multiple of 8 fills registers."""
+    return -(-(k + 8) // 8) * 8
 
 
 def _index_of(g: Any) -> EdgeIndex:
@@ -208,7 +244,7 @@ def _check_gates(z: Tensor, index: EdgeIndex) -> None:
         raise ValueError(f"z must be on the graph's device, {index.src.device}; got {z.device}. Move it with .to()")
 
 
-class _Block(NamedTuple):
+class _Start(NamedTuple):
     """Vectors to start a sweep from: the first ``known`` are orthonormal, the others random, one or more.
 
     So what was nothing when the known ones were found, as edges were closed, is found when it comes back.
@@ -218,11 +254,11 @@ class _Block(NamedTuple):
     known: int
 
 
-def _filled(rows: Tensor, known: int) -> _Block:
+def _filled(rows: Tensor, known: int) -> _Start:
     known = min(known, rows.shape[1] - 1)
     generator = torch.Generator().manual_seed(0)
     rows[:, known:] = torch.randn(len(rows), rows.shape[1] - known, generator=generator).to(rows)
-    return _Block(rows, known)
+    return _Start(rows, known)
 
 
 class _Matrix:
@@ -235,7 +271,17 @@ class _Matrix:
         in_ptr, in_src, in_edge, out_ptr, out_dst, out_edge = index.sides
         self.sides = (_padded(in_ptr), in_src, in_edge, _padded(out_ptr), out_dst, out_edge)
         self.num_dst = len(self.sides[0]) - 1
-        self.block: _Block | None = None
+        self.max_k = max(1, min(index.num_src, index.num_dst))
+        self._index = weakref.ref(index)
+        self.start: _Start | None = None
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """Tells graphs apart in a saved state: the sizes, and a checksum of the edges in their order."""
+        index = self._index()
+        assert index is not None
+        src, dst = (x.cpu().long().numpy().tobytes() for x in (index.src, index.dst))
+        return index.num_src, index.num_dst, index.num_edges, zlib.crc32(dst, zlib.crc32(src))
 
     def times(self, v: Tensor, z: Tensor) -> Tensor:
         return _ops.aggregate(*self.sides[3:], *self.sides[:3], v, z)
@@ -252,13 +298,13 @@ def _padded(ptr: Tensor) -> Tensor:
 class _Found(NamedTuple):
     value: Tensor
     reached: Tensor  # [N_src, width]
-    left: Tensor  # reached @ left are the left singular vectors; the right ones are the first of block
+    left: Tensor  # reached @ left are the left singular vectors; the right ones are the first rows of start
     rank: int
-    block: _Block
+    start: _Start
     sweeps: int
 
 
-def _iterate(matrix: _Matrix, z: Tensor, block: _Block, k: int, tol: float, max_sweeps: int) -> _Found:
+def _iterate(matrix: _Matrix, z: Tensor, start: _Start, k: int, tol: float, max_sweeps: int) -> _Found:
     """Sweeps: Y = M V, W = M^T Y, and Rayleigh-Ritz on the span of Y, in terms of the small matrices Y^T Y and W^T W.
 
     With left = T Q, where T^T Y^T Y T = 1 and Q diagonalises T^T W^T W T = Q S^2 Q^T: U = Y left is orthonormal,
@@ -267,13 +313,13 @@ def _iterate(matrix: _Matrix, z: Tensor, block: _Block, k: int, tol: float, max_
     noise = torch.finfo(z.dtype).eps * 32  # what rounding of the products leaves, relative to the largest
     value = torch.zeros((), dtype=torch.float64)
     for sweep in range(1, max_sweeps + 1):
-        y = matrix.times(block.rows, z)
+        y = matrix.times(start.rows, z)
         w = matrix.transposed_times(y, z)
         gram_y, gram_w = _gram(y), _gram(w)
         if not gram_w.trace().isfinite():
             raise ValueError("z must be finite: the products with the gated adjacency are not")
         with torch_threads(1):  # LAPACK's eigenvectors of more than 40 rows depend on the number of threads
-            halfway = torch.linalg.eigvalsh(gram_y[: block.known, : block.known])[-k:].clamp(min=0).sqrt().sum()
+            halfway = torch.linalg.eigvalsh(gram_y[: start.known, : start.known])[-k:].clamp(min=0).sqrt().sum()
             earlier = (halfway - value).clamp(min=torch.finfo(torch.float64).tiny)
             whitener, size = _whitener(gram_y, max(noise**2, 1e-14))
             squares, vectors = torch.linalg.eigh(whitener.T @ gram_w @ whitener)
@@ -284,13 +330,13 @@ def _iterate(matrix: _Matrix, z: Tensor, block: _Block, k: int, tol: float, max_
             left[:, rank:] = 0
             right = left / values.clamp(min=torch.finfo(torch.float64).tiny)
             value = values[:k].sum()
-        block = _filled(_rotated(w, right), rank)
+        start = _filled(_rotated(w, right), rank)
         # Each half of a sweep raises the value, by a ratio less than the half before it: the rest is a geometric sum.
         gain = value - halfway
         ratio = 0.5 if sweep == 1 else float((gain / earlier).clamp(max=0.95))
         if gain * ratio <= (1 - ratio) * tol * value:
             break
-    return _Found(value.to(z), y, left, rank, block, sweep)
+    return _Found(value.to(z), y, left, rank, start, sweep)
 
 
 def _gram(x: Tensor) -> Tensor:

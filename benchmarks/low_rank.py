@@ -1,9 +1,9 @@
 """The low-rank term against the authors' dense algorithm, torch.svd_lowrank and scipy's svds: time, error, memory.
 
-python benchmarks/rank.py --data-dir DIR           Cora, Pubmed and PPI, to out/rank.json and .png
-python benchmarks/rank.py --datasets cora          some of them
-python benchmarks/rank.py --compare old.json       and fail where a ratio got worse
-python benchmarks/rank.py --communities            what a gate learns from the term alone, to docs/low_rank.png
+python benchmarks/low_rank.py --data-dir DIR           Cora, Pubmed and PPI, to out/low_rank.json and .png
+python benchmarks/low_rank.py --datasets cora          some of them
+python benchmarks/low_rank.py --compare old.json       and fail where a ratio got worse
+python benchmarks/low_rank.py --communities            what a gate learns from the term alone, to docs/low_rank.png
 
 DIR is in DGL's raw layout; without it DGL downloads the data. A step is value and gradient for new gates. Warm steps
 follow each other: the gates' logits wander by 0.05 a step, or, in "drawn", noise is drawn anew as well, as in
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="folder with DGL's raw folders")
     parser.add_argument("--datasets", nargs="+", default=["cora", "pubmed", "ppi"], help="default cora pubmed ppi")
     parser.add_argument("--repeats", type=int, default=9, help="rounds a case (default 9)")
-    parser.add_argument("--out", type=Path, default=Path("out/rank.json"), help="default out/rank.json")
+    parser.add_argument("--out", type=Path, default=Path("out/low_rank.json"), help="default: out/low_rank.json")
     parser.add_argument("--compare", type=Path, help="an earlier result; exit code 1 on a regression")
     parser.add_argument("--communities", action="store_true", help="what a gate learns from the term, nothing else")
     args = parser.parse_args()
