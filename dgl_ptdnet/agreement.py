@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .graph import edges_of
-from .ops import EdgeIndex, aggregate, edge_dot
+from .ops import EdgeIndex, edge_dot
 from .prior import CAP, Prior
+from .sparse import cheapest, dropout
 
 
 class Agreement(nn.Module):
@@ -108,7 +109,7 @@ class Agreement(nn.Module):
             raise ValueError(f"homophily must be in (0, 1), momentum in [0, 1); got {homophily} and {momentum}")
         if warmup < 0 or ramp < 0:
             raise ValueError(f"warmup and ramp must not be negative; got {warmup} and {ramp}")
-        self.rows = _Rows(x)
+        self.x = cheapest(functional.normalize(x.detach().float(), dim=1))
         self.hidden, self.out = nn.Linear(x.shape[1], hidden), nn.Linear(hidden, num_classes)
         self.dropout, self.homophily, self.warmup, self.ramp, self.momentum = dropout, homophily, warmup, ramp, momentum
         self.register_buffer("average", torch.zeros(len(x), num_classes))
@@ -119,8 +120,9 @@ class Agreement(nn.Module):
 
     def logits(self, drop: bool = False) -> Tensor:
         """What the encoder says of every node, :math:`(N, C)`; ``drop``: with dropout."""
-        h = torch.relu(self.rows(self.hidden, self.dropout, drop))
-        return self.out(functional.dropout(h, self.dropout, drop))
+        self.x = self.x.to(self.out.weight)  # where the module was moved to
+        h = torch.relu(self.hidden(dropout(self.x, self.dropout, drop)))
+        return self.out(dropout(h, self.dropout, drop))
 
     @torch.no_grad()
     def edge_bias(self, g: Any, prior: Prior | None, epoch: int) -> Tensor:
@@ -187,32 +189,6 @@ class Agreement(nn.Module):
         weight = torch.where(known, 1.0, confidence.square())
         losses = functional.cross_entropy(logits, torch.where(known, self.targets, found), reduction="none")
         return (weight * losses).sum() / weight.sum()
-
-
-class _Rows(nn.Module):
-    """Rows of features, each divided by its length, to go through a linear layer."""
-
-    ends: Tensor
-    values: Tensor
-
-    def __init__(self, x: Tensor) -> None:
-        super().__init__()
-        x = functional.normalize(x.detach().float(), dim=1)
-        node, column = x.nonzero(as_tuple=True)
-        self.sparse = 6 * len(node) < x.numel()
-        ends = torch.stack([column, node]) if self.sparse else None
-        self.register_buffer("ends", ends, persistent=False)
-        self.register_buffer("values", x[node, column] if self.sparse else x, persistent=False)
-        self.sizes = (x.shape[1], x.shape[0])
-        self._index: EdgeIndex | None = None
-
-    def forward(self, layer: nn.Linear, dropout: float, drop: bool) -> Tensor:
-        values = functional.dropout(self.values, dropout, drop)
-        if not self.sparse:
-            return layer(values)
-        if self._index is None or self._index.src.device != self.ends.device:  # the module was moved
-            self._index = EdgeIndex(self.ends[0], self.ends[1], *self.sizes)
-        return aggregate(self._index, layer.weight.t(), values) + layer.bias
 
 
 def _check(x: Tensor, labels: Tensor, train_mask: Tensor, num_classes: int) -> None:

@@ -210,9 +210,7 @@ class EdgeGate(Gate):
         """Of ``edges``: all of the graph's, or those ``chosen`` by number."""
         h_src, h_dst = pair_of(g, h)
         if self.normalize:
-            shared = not isinstance(h, tuple)
-            h_src = functional.layer_norm(h_src, h_src.shape[1:])
-            h_dst = h_src[: len(h_dst)] if shared else functional.layer_norm(h_dst, h_dst.shape[1:])
+            h_src, h_dst = _normalized(h_src, h_dst, isinstance(h, tuple))
         p, q, w = self.mlp(h_src, h_dst, not isinstance(h, tuple), rows)
         bias = None
         if self.similarity is not None:
@@ -303,6 +301,14 @@ class EdgeGate(Gate):
         return {**super().__getstate__(), "_cosines": ()}
 
 
+def _normalized(h_src: Any, h_dst: Any, apart: bool) -> tuple[Any, Any]:
+    """Each row with mean 0 and variance 1. ``apart``: the destinations are not the first of the sources."""
+    source = functional.layer_norm(h_src, h_src.shape[1:])
+    if apart:
+        return source, functional.layer_norm(h_dst, h_dst.shape[1:])
+    return source, source if h_dst is h_src else source[: len(h_dst)]
+
+
 class PriorGate(EdgeGate):
     r"""A gate that starts from what is already known of every edge:
 
@@ -341,7 +347,7 @@ class PriorGate(EdgeGate):
         nn.init.ones_(self.edge_map.weight)  # type: ignore[union-attr]
         self._source = (source,)  # in a tuple: a module in it does not become a part of this one
         if not mlp:
-            self.mlp = NoMLP()  # type: ignore[assignment]
+            self.mlp, self.normalize = NoMLP(), False  # type: ignore[assignment]
 
     def _edge_features(self, g: Any) -> Tensor:
         return self._source[0](g)[:, None]

@@ -14,6 +14,7 @@ from dgl_ptdnet import prior as prior_module
 from dgl_ptdnet.agreement import Agreement
 from dgl_ptdnet.data import add_noise_edges, load
 from dgl_ptdnet.prior import Prior, density_prior
+from dgl_ptdnet.sparse import SparseRows, dropout
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "datasets"
 real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"there is no {SHARED}")
@@ -261,7 +262,7 @@ def some_agreement(nodes=40, classes=3, kind="words", **options):
 @pytest.mark.parametrize("kind", ["few words", "words", "dense"])
 def test_the_bias_is_that_of_plain_loops(kind):
     agreement, g, x, labels, train = some_agreement(homophily=0.7, kind=kind)
-    assert agreement.rows.sparse == (kind == "few words")
+    assert isinstance(agreement.x, SparseRows) == (kind == "few words")
     agreement.double()
     prior = Prior(torch.rand(150, dtype=torch.float64).clamp(0.01, 0.99), 0.5)
     unit = torch.stack([row / row.norm() if row.norm() else row for row in x.double()])
@@ -402,7 +403,7 @@ def accuracy(g, bias_of, agreement, epochs=120):
     optimizer = torch.optim.Adam(parameters, lr=0.03, weight_decay=1e-4)
 
     def forward(z, drop):
-        h = torch.relu(ptd.aggregate(index, agreement.rows(first, 0.5, drop), z, norm="both"))
+        h = torch.relu(ptd.aggregate(index, first(dropout(agreement.x, 0.5, drop)), z, norm="both"))
         return ptd.aggregate(index, second(functional.dropout(h, 0.5, drop)), z, norm="both")
 
     for epoch in range(epochs):

@@ -17,8 +17,8 @@ from torch.nn import functional
 import dgl_ptdnet as ptd
 from dgl_ptdnet.agreement import Agreement
 from dgl_ptdnet.data import Dataset, add_noise_edges, synthetic
+from dgl_ptdnet.sparse import SparseRows
 from dgl_ptdnet.train import GNN, Settings, load_run, resolve, sweep, train
-from dgl_ptdnet.train.features import SparseRows, dropout, features
 from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.settings import BACKBONES, METHODS, defaults, read_settings, read_toml, update_defaults
 from dgl_ptdnet.train.tasks import LinkPrediction, NodeClassification, make_task, with_loops
@@ -592,33 +592,6 @@ def test_the_denoised_graph_is_the_given_one_without_dropped_edges():
         trainer(method="basic").denoised()
 
 
-# Sparse features, dropout.
-
-
-def test_sparse_rows_are_as_good_as_dense_ones():
-    torch.manual_seed(0)
-    dense = torch.rand(50, 30) * (torch.rand(50, 30) < 0.1)
-    rows = features(dense)
-    assert isinstance(rows, SparseRows)
-    assert features(dense + 1) is not rows
-    assert rows.shape == dense.shape
-    assert len(rows) == 50
-    torch.testing.assert_close(rows.dense(), dense)
-    torch.testing.assert_close(torch.relu(rows), dense)
-    torch.testing.assert_close(2 * torch.ones(()) * rows, 2 * dense)
-    weight, bias = torch.randn(30, 7, requires_grad=True), torch.randn(7)
-    for sparse, plain in (
-        (rows @ weight, dense @ weight),
-        (functional.linear(rows, weight.t(), bias), functional.linear(dense, weight.t(), bias)),
-    ):
-        torch.testing.assert_close(sparse, plain)
-        grads = [torch.autograd.grad(out.square().sum(), weight)[0] for out in (sparse, plain)]
-        torch.testing.assert_close(*grads)
-    dropped = functional.dropout(rows, 0.5)
-    assert ((dropped.dense() == 0) | ((dropped.dense() - 2 * dense).abs() < 1e-6)).all()
-    assert dropped.values.count_nonzero() < rows.values.count_nonzero()
-
-
 @pytest.mark.parametrize("backbone", BACKBONES)
 @pytest.mark.parametrize("method", ["ptdnet", "neuralsparse"])
 def test_networks_take_sparse_rows_for_dense_ones(backbone, method):
@@ -626,22 +599,6 @@ def test_networks_take_sparse_rows_for_dense_ones(backbone, method):
     x = g.ndata["feat"] * (torch.arange(12) < 1)
     model = trainer(method=method, backbone=backbone, gate_normalize=backbone == "gcn").model.eval()
     torch.testing.assert_close(model(g, SparseRows(x)), model(g, x))
-
-
-@pytest.mark.parametrize("p", [0.0, 0.3, 0.5, 0.9])
-def test_dropout_keeps_the_right_share_and_the_mean(p):
-    torch.manual_seed(0)
-    x = torch.ones(1001, 301, requires_grad=True)
-    y = dropout(x, p)
-    assert float((y == 0).float().mean()) == pytest.approx(p, abs=0.005)
-    assert y.detach().mean().item() == pytest.approx(1, abs=0.02)
-    y.sum().backward()
-    torch.testing.assert_close(x.grad, y.detach())
-    assert dropout(x, p, training=False) is x
-    columns, halves = (y != 0).float().detach(), (y != 0).float().detach().flatten()[: 4 * 75000].view(-1, 4)
-    if p:
-        assert columns.std(0).min() > 0
-        assert torch.corrcoef(halves.T).fill_diagonal_(0).abs().max() < 0.02  # the four of a draw
 
 
 # Settings.

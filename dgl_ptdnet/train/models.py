@@ -13,7 +13,7 @@ from ..baselines import DropEdge, NeuralSparse
 from ..conv import Denoised
 from ..gate import EdgeGate, Gate, PriorGate
 from ..graph import edges_of, pair_of
-from .features import dropout
+from ..sparse import dropout
 from .settings import Settings
 
 
