@@ -1,0 +1,84 @@
+"""What is kept with a DGL graph is right after every change of it, and freed with it."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import dgl
+import pytest
+import torch
+from gate_inputs import FEATS, features, undirected
+
+import dgl_ptdnet as ptd
+from dgl_ptdnet import graph as graph_module
+from dgl_ptdnet.graph import edges_of
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """A test's draws do not depend on the tests before it."""
+    torch.manual_seed(0)
+
+
+def test_the_index_is_made_once_for_a_graph():
+    g = undirected()
+    index = edges_of(g).index
+    assert edges_of(g).index is index
+    assert edges_of(g.local_var()).index is index
+    assert edges_of(g["_E"]).index is index
+    with g.local_scope():
+        g.ndata["x"] = torch.ones(40)
+        assert edges_of(g).index is index
+    hetero = dgl.heterograph({("a", "x", "b"): ([0, 1], [1, 0]), ("b", "y", "a"): ([0], [0])})
+    assert edges_of(hetero["x"]).index is edges_of(hetero["x"]).index
+    assert edges_of(hetero["x"]).index is not edges_of(hetero["y"]).index
+
+
+def test_the_index_is_right_after_every_change_of_the_graph():
+    g = undirected()
+    gate, first = ptd.EdgeGate(FEATS).eval(), edges_of(g)
+
+    def check(g):
+        src, dst = g.edges(order="eid")
+        index = edges_of(g).index
+        assert torch.equal(index.src, src)
+        assert torch.equal(index.dst, dst)
+        assert (index.num_src, index.num_dst) == (g.num_src_nodes(), g.num_dst_nodes())
+        assert gate(g, torch.randn(g.num_src_nodes(), FEATS)).shape == (g.num_edges(),)
+
+    g.add_edges([0, 1], [5, 1])
+    check(g)
+    assert edges_of(g) is not first
+    g.add_nodes(3)
+    check(g)
+    g.remove_edges([0, 4])
+    check(g)
+    g.remove_nodes([2])
+    check(g)
+    for other in (
+        *(g.to("cpu"), g.int(), g.int().long(), copy.copy(g), copy.deepcopy(g), g.clone(), g.reverse(), g.cpu()),
+        *(dgl.batch([g, undirected(seed=4)]), dgl.add_self_loop(g), dgl.node_subgraph(g, range(10)), g.formats("coo")),
+        *(pickle.loads(pickle.dumps(g)), dgl.graph(([], []), num_nodes=3)),
+    ):
+        check(other)
+    check(g)
+
+
+def test_an_index_is_freed_with_its_graph():
+    gc.collect()
+    before = len(graph_module._by_frame)
+    g = undirected()
+    known = weakref.ref(edges_of(g))
+    assert edges_of(g["_E"]) is known()
+    assert len(graph_module._by_frame) == before + 1
+    del g
+    gc.collect()
+    assert known() is None
+    assert len(graph_module._by_frame) == before
+
+
+def test_edges_in_csc_order_are_gated_by_their_ids():
+    g, gate = undirected(), ptd.EdgeGate(FEATS).eval()
+    for name in ("csc", "csr"):
+        torch.testing.assert_close(gate(g.formats(name), features(g)), gate(g, features(g)))

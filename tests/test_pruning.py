@@ -1,0 +1,44 @@
+"""The graph without dropped edges gives what the whole graph gives."""
+
+import dgl
+import pytest
+import torch
+from gate_inputs import FEATS, features, undirected
+from torch import nn
+
+import dgl_ptdnet as ptd
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """A test's draws do not depend on the tests before it."""
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("kind", ["graph", "block"])
+def test_evaluation_on_the_pruned_graph_is_that_on_the_whole(kind):
+    g = dgl.add_self_loop(undirected(300, 6000))
+    g.ndata["feat"], g.edata["w"] = features(g), torch.rand(g.num_edges())
+    if kind == "block":
+        g = dgl.to_block(dgl.in_subgraph(g, torch.arange(50)), torch.arange(50))
+    h = torch.randn(g.num_src_nodes(), FEATS)
+    for conv in (dgl.nn.GraphConv(FEATS, 4), dgl.nn.SAGEConv(FEATS, 4, "mean"), dgl.nn.GATConv(FEATS, 4, 2)):
+        layer = ptd.Denoised(conv, ptd.EdgeGate(FEATS, bias=-2.0))
+        nn.init.normal_(layer.gate.mlp.w, std=2)
+        small = ptd.prune(g, layer.gate, h)
+        assert layer.gate.training
+        assert type(small) is type(g)
+        assert 0 < small.num_edges() < 0.9 * g.num_edges()
+        assert (small.num_src_nodes(), small.num_dst_nodes()) == (g.num_src_nodes(), g.num_dst_nodes())
+        assert (small.edata["gate"] > 0).all()
+        ids = small.edata[dgl.EID]
+        if kind == "graph":
+            assert torch.equal(small.edata["w"], g.edata["w"][ids])
+            assert all(torch.equal(a, b[ids]) for a, b in zip(small.edges(), g.edges()))
+        layer.eval()
+        torch.testing.assert_close(layer(small, h), layer(g, h))
+        fewer = ptd.prune(g, layer.gate, h, threshold=0.5)
+        assert (fewer.edata["gate"] > 0.5).all()
+        assert fewer.num_edges() <= small.num_edges()
+        again = ptd.prune(small, layer.gate, h, threshold=0.5)
+        assert torch.equal(again.edata[dgl.EID], fewer.edata[dgl.EID])
