@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..graph import edges_of
-from ..rank import LowRank
+from ..low_rank import LowRank
 from ..train import Settings
 from .jobs import Plan, graph_of, settings_of
 from .pictures import legend_below, save, subplots
