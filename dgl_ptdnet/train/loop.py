@@ -140,7 +140,7 @@ class Trainer:
         }
         if not self.best or (row["val"], -row["val_loss"]) > (self.best["val"], -self.best["val_loss"]):
             self.best = {name: row[name] for name in ("epoch", "val", "val_loss")}
-            self.best["model"] = copy.deepcopy(self.model.state_dict())
+            self.best["model"] = copy.deepcopy(_weights(self.model))
             if self.bias is not None and self.bias.agreement is not None:
                 self.best["logits"] = self.bias.logits
         row["seconds"] = time.perf_counter() - begin
@@ -233,7 +233,10 @@ class Trainer:
 
     def restore(self, best: dict[str, Any]) -> None:
         """Brings the network, and the bias of its edges, to the best state of a run."""
-        self.model.load_state_dict(best["model"])
+        missing = _weights(self.model).keys() - best["model"].keys()
+        if missing:
+            raise ValueError(f"the saved model has no {', '.join(sorted(missing))}: it is that of another network")
+        self.model.load_state_dict({**self.model.state_dict(), **best["model"]})
         if self.bias is not None and "logits" in best:
             self.bias.set_logits(best["logits"])
 
@@ -303,6 +306,11 @@ class Trainer:
         for name, module in self._parts().items():
             module.load_state_dict(state[name])
         self.history, self.best = state["history"], state["best"]
+
+
+def _weights(model: nn.Module) -> dict[str, Tensor]:
+    """The state that evaluation depends on: not where the low-rank term starts from."""
+    return {name: value for name, value in model.state_dict().items() if not name.endswith("_extra_state")}
 
 
 def _shares(g: Any) -> dict[str, Tensor]:
