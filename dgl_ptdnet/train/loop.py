@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .._dgl import dgl
 from ..graph import edges_of
