@@ -1,10 +1,16 @@
-"""Graphs to train on: published data sets, files, generated graphs, added noise, held-out edges."""
+"""Graphs for training: published data sets, files, generated graphs, noise edges, held-out edges."""
 
-from .catalog import Row, available, load
-from .dataset import Dataset
-from .generated import planted, random_graph, synthetic
-from .links import EdgeSplit, split_edges
-from .noise import add_noise_edges
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy
+
+if TYPE_CHECKING:
+    from .catalog import load
+    from .dataset import Dataset
+    from .generated import planted, random_graph, synthetic
+    from .links import EdgeSplit, split_edges
+    from .names import Row, available
+    from .noise import add_noise_edges
 
 __all__ = [
     "Dataset",
@@ -18,3 +24,15 @@ __all__ = [
     "split_edges",
     "synthetic",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Dataset": "dataset",
+        "add_noise_edges": "noise",
+        "load": "catalog",
+        **dict.fromkeys(("EdgeSplit", "split_edges"), "links"),
+        **dict.fromkeys(("Row", "available"), "names"),
+        **dict.fromkeys(("planted", "random_graph", "synthetic"), "generated"),
+    },
+)

@@ -5,38 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import dgl.data
-
+from .._dgl import dgl
+from ..errors import first_line
 from .dataset import Dataset
 from .files import read_file
 from .generated import planted, synthetic
+from .names import PUBLISHED, find_folder
 from .planetoid import read_planetoid
 from .ppi import read_ppi
 from .reading import reading
 
-
-class _Published(NamedTuple):
-    folders: tuple[str, ...]  # as DGL names them, with and without its hash of the address
-    read: Callable[[Path, str], Dataset]
-    dgl_class: type
-    counts: tuple[int, int, int, int]
-
-
-_PUBLISHED = {
-    "cora": _Published(
-        ("cora_v2_d697a464", "cora_v2", "cora"), read_planetoid, dgl.data.CoraGraphDataset, (2708, 10556, 1433, 7)
-    ),
-    "citeseer": _Published(
-        ("citeseer_d6836239", "citeseer"), read_planetoid, dgl.data.CiteseerGraphDataset, (3327, 9228, 3703, 6)
-    ),
-    "pubmed": _Published(
-        ("pubmed_35464cad", "pubmed"), read_planetoid, dgl.data.PubmedGraphDataset, (19717, 88651, 500, 3)
-    ),
-    "ppi": _Published(("ppi_4b14ad03", "ppi"), read_ppi, dgl.data.PPIDataset, (56944, 1644208, 50, 121)),
+_READERS: dict[str, Callable[[Path, str], Dataset]] = {
+    **dict.fromkeys(("cora", "citeseer", "pubmed"), read_planetoid),
+    "ppi": read_ppi,
 }
-_GENERATED: dict[str, Callable[..., Dataset]] = {"synthetic": synthetic, "planted": planted}
+_DGL_CLASSES = {
+    "cora": "CoraGraphDataset",
+    "citeseer": "CiteseerGraphDataset",
+    "pubmed": "PubmedGraphDataset",
+    "ppi": "PPIDataset",
+}
+_MAKERS: dict[str, Callable[..., Dataset]] = {"synthetic": synthetic, "planted": planted}
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Dataset:
@@ -59,14 +50,14 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, *, seed: int
           not known; or zeros and ones for several labels) and, if wanted, ``split.csv`` (a row for each node:
           ``train``, ``val``, ``test`` or ``none``). A first line of names is skipped.
 
-        Edges of ``.npz`` and CSV files get their reverse, and are counted once.
+        Edges of ``.npz`` and CSV files are made undirected; duplicates are removed.
     data_dir : str, optional
-        Where the four published sets are: a folder that holds DGL's raw folders (``cora_v2_d697a464``, or without the
-        hash, and so on). It is only read, and nothing is downloaded. Without it DGL's own folder is looked into, and
-        DGL downloads what is not there.
+        Folder with DGL's raw folders of the four published sets (``cora_v2_d697a464``, or without the hash, and so on).
+        It is only read, and nothing is downloaded. Default: DGL's own download folder, into which DGL downloads a
+        missing set.
     seed : int
-        Seed of generated graphs and of splits: without masks it draws 60/20/20 %; of several given splits it takes
-        number ``seed`` modulo their number. The published sets do not depend on it.
+        Seed of generated graphs and of splits. Without masks, 60/20/20 % of the nodes are drawn; if there are several
+        splits, number ``seed`` modulo their number is used. The published sets do not depend on it. Default: 0.
 
     Returns
     -------
@@ -76,8 +67,8 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, *, seed: int
 
     Notes
     -----
-    Nothing is executed that a file says: the pickles of the citation graphs are read by an unpickler that admits
-    arrays, sparse matrices, dicts, lists and numbers only, and ``.npz`` files without pickled objects.
+    No code in a file is run: the pickles of the citation graphs are read by an unpickler that admits only arrays of
+    numbers, sparse matrices, dicts, lists and numbers, and ``.npz`` files are read without pickled objects.
 
     Examples
     --------
@@ -86,35 +77,31 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, *, seed: int
     1000
     """
     key = name.lower()
-    if key in _PUBLISHED:
-        known, folder = _PUBLISHED[key], _folder(key, data_dir)
+    if key in PUBLISHED:
+        folder, folders = find_folder(key, data_dir), PUBLISHED[key].folders
         if folder is None and data_dir is not None:
             raise FileNotFoundError(
-                f"there is no {known.folders[0]} (or {' or '.join(known.folders[1:])}) in {data_dir}. "
+                f"there is no {folders[0]} (or {' or '.join(folders[1:])}) in {data_dir}. "
                 "Put DGL's raw folder there, or leave out the data folder to download it"
             )
-        folder = folder or _download(known)
+        folder = folder or _download(key)
         with reading(folder):
-            return known.read(folder, key)
-    if key in _GENERATED:
-        return _GENERATED[key](seed)
+            return _READERS[key](folder, key)
+    if key in _MAKERS:
+        return _MAKERS[key](seed)
     path = Path(name).expanduser()
     if path.exists() or path.suffix in (".npz", ".bin") or len(path.parts) > 1:
         return read_file(path, seed)
     raise ValueError(
-        f"there is no data set {name!r}. There are {', '.join([*_PUBLISHED, *_GENERATED])}, or give the path of a .npz "
+        f"there is no data set {name!r}. There are {', '.join([*PUBLISHED, *_MAKERS])}, or give the path of a .npz "
         "file, of a .bin file of dgl.save_graphs, or of a folder with edges.csv"
     )
 
 
-def _folder(key: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """The first of the set's folders that is there, if any."""
-    root = Path(data_dir or os.environ.get("DGL_DOWNLOAD_DIR") or "~/.dgl").expanduser()
-    return next((root / folder for folder in _PUBLISHED[key].folders if (root / folder).is_dir()), None)
+def _download(key: str) -> Path:
+    dgl_class: Any = getattr(dgl.data, _DGL_CLASSES[key])
 
-
-def _download(known: _Published) -> Path:
-    class Raw(known.dgl_class):  # type: ignore[name-defined]
+    class Raw(dgl_class):
         """DGL's download of the files, without its reading of them."""
 
         def has_cache(self) -> bool:
@@ -129,47 +116,8 @@ def _download(known: _Published) -> Path:
     try:
         return Path(Raw(verbose=False).raw_path)
     except Exception as error:
+        folders = PUBLISHED[key].folders
         raise ConnectionError(
-            f"{known.folders[-1]} cannot be downloaded: {error}. Without a network, give a folder that holds "
-            f"{known.folders[0]}: data_dir=..., or --data-dir on the command line"
+            f"{folders[-1]} cannot be downloaded: {first_line(error)}. Without a network, give a folder that holds "
+            f"{folders[0]}: data_dir=..., or --data-dir on the command line"
         ) from error
-
-
-class Row(NamedTuple):
-    """A data set that :func:`load` knows by name, and where it would come from."""
-
-    name: str
-    nodes: int
-    edges: int
-    feats: int
-    classes: int
-    where: str
-
-
-def available(data_dir: str | os.PathLike[str] | None = None) -> list[Row]:
-    """The data sets that have a name.
-
-    Parameters
-    ----------
-    data_dir : str, optional
-        As that of :func:`load`.
-
-    Returns
-    -------
-    list[Row]
-        Name, nodes, edges, features, classes, and where it is: a folder, ``"download"`` (where no folder is given), or
-        ``"generated"``. Counts of
-        published sets are the published ones; their files are not read.
-
-    Examples
-    --------
-    >>> from dgl_ptdnet.data import available
-    >>> [(row.name, row.nodes) for row in available()][:2]
-    [('cora', 2708), ('citeseer', 3327)]
-    """
-    absent = "download" if data_dir is None else f"not in {data_dir}"
-    rows = [Row(key, *known.counts, str(_folder(key, data_dir) or absent)) for key, known in _PUBLISHED.items()]
-    for key, make in _GENERATED.items():
-        g = (data := make()).graph
-        rows.append(Row(key, g.num_nodes(), g.num_edges(), data.num_feats, data.num_classes, "generated"))
-    return rows

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import dgl
 import numpy as np
 import torch
 from torch import Tensor
 
-from .pairs import generator
+from .._dgl import dgl
+from .random_pairs import generator
 
 SPLITS = ("train", "val", "test")
 
@@ -24,7 +24,7 @@ class Dataset:
     Parameters
     ----------
     name : str
-        What tables and folders call it.
+        Its name in tables and folders.
     graphs : list[dgl.DGLGraph]
         One graph, or several for inductive learning. Each has in ``ndata``: ``"feat"``, float32 :math:`(N, F)`;
         ``"label"``, int64 :math:`(N,)`, negative where it is not known, or float32 :math:`(N, C)` of zeros and ones;

@@ -8,15 +8,16 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import dgl
 import numpy as np
 import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
+from .._dgl import dgl
+from ..errors import first_line
 from .dataset import SPLITS, Dataset
-from .pairs import Ints, undirected
 from .reading import reading
+from .undirected import Ints, undirected
 
 _WITH_MARK = "utf-8-sig"  # spreadsheets put a mark before the first byte, which is no part of the first cell
 
@@ -41,8 +42,7 @@ def _read_bin(path: Path) -> list[dgl.DGLGraph]:
     try:
         return dgl.load_graphs(str(path))[0]
     except Exception as error:  # dgl raises its own, and what its C++ part raises
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{path} is not a file that dgl.save_graphs wrote: {reason}") from error
+        raise ValueError(f"{path} is not a file that dgl.save_graphs wrote: {first_line(error)}") from error
 
 
 def _graph(path: Path, src: Ints, dst: Ints, feat: NDArray[Any], label: NDArray[Any]) -> dgl.DGLGraph:

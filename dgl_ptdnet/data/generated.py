@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from .dataset import Dataset
-from .pairs import Floats, Ints, draw_pairs, generator, graph_of_pairs
+from .random_pairs import Floats, draw_pairs, generator
+from .undirected import Ints, graph_of_pairs
 
 
 def synthetic(

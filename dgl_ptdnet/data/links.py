@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import dgl
 import numpy as np
 import torch
 from torch import Tensor
 
-from .pairs import draw_pairs, generator, graph_of_pairs, linked_pairs
+from .._dgl import dgl
+from .random_pairs import draw_pairs, generator
+from .undirected import ends_of_pairs, graph_of_pairs, linked_pairs
 
 
 class EdgeSplit(NamedTuple):
@@ -74,10 +75,10 @@ def split_edges(g: dgl.DGLGraph, seed: int = 0, val: float = 0.05, test: float =
     num_val, num_test = int(val * len(real)), int(test * len(real))
     keys = rng.permutation(real)
     not_linked = np.stack(draw_pairs(rng, num_val + num_test, np.arange(num_nodes), taken=linked), 1)
-    pairs = np.stack([keys // max(1, num_nodes), keys % max(1, num_nodes)], 1)
+    pairs = np.stack(ends_of_pairs(keys), 1)
     held = num_val + num_test
     kept = np.setdiff1d(linked, keys[:held], assume_unique=True)
-    graph = graph_of_pairs(kept // max(1, num_nodes), kept % max(1, num_nodes), num_nodes)
+    graph = graph_of_pairs(*ends_of_pairs(kept), num_nodes)
     graph.ndata.update(g.ndata)
     parts = (pairs[:num_val], not_linked[:num_val], pairs[num_val:held], not_linked[num_val:])
     return EdgeSplit(graph, *map(torch.from_numpy, parts))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dgl
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._dgl import dgl
 from ..ops import EdgeIndex, edge_dot
-from .pairs import Ints, draw_pairs, generator, linked_pairs
+from .names import NOISE_KINDS
+from .random_pairs import draw_pairs, generator
+from .undirected import Ints, linked_pairs
 
-KINDS = ("uniform", "heterophilous", "similar", "hubs")
 _POOL = 16  # "similar" takes the best of so many times the pairs that it needs
 
 
 def add_noise_edges(g: dgl.DGLGraph, count: int, *, seed: int = 0, kind: str = "uniform") -> dgl.DGLGraph:
-    r"""Links pairs of nodes that have no edge between them, in both directions.
+    r"""Connects random pairs of nodes that have no edge between them, in both directions.
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ def add_noise_edges(g: dgl.DGLGraph, count: int, *, seed: int = 0, kind: str = "
     >>> noisy.num_edges(), int(noisy.edata["noise"].sum())
     (102, 100)
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    if kind not in NOISE_KINDS:
+        raise ValueError(f"kind must be one of {', '.join(NOISE_KINDS)}; got {kind!r}")
     if count < 0:
         raise ValueError(f"count must not be negative; got {count}")
     if not g.is_homogeneous or g.is_block:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import dgl
 import numpy as np
 import torch
 
+from .._dgl import dgl
 from .dataset import Dataset
 from .pickles import read_pickle
 

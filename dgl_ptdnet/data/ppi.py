@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from .dataset import SPLITS, Dataset
-from .pairs import undirected
+from .undirected import undirected
 
 
 def read_ppi(folder: Path, name: str) -> Dataset:

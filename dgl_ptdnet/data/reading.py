@@ -1,4 +1,4 @@
-"""Errors of files that are not what they should be."""
+"""Errors of broken files."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..errors import first_line
+
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """In a block that reads files: a broken one raises nearly anything; what comes out names the file.
+    """Wraps code that reads a file, which raises nearly anything if the file is broken: the error names the file.
 
     Examples
     --------
@@ -17,15 +19,14 @@ def reading(path: Path) -> Iterator[None]:
     >>> with reading(Path("mine.npz")):
     ...     {}["edges"]
     Traceback (most recent call last):
-    ValueError: mine.npz cannot be read (KeyError: 'edges'). Is it whole, and laid out as dgl_ptdnet.data.load says?
+    ValueError: mine.npz cannot be read (KeyError: 'edges'). Is it complete, and of a format that data.load describes?
     """
     try:
         yield
     except Exception as error:
         if isinstance(error, (ValueError, OSError)) and str(path) in str(error):
             raise
-        words = (str(error).strip() or "no more is known").splitlines()[0][:200]
         raise ValueError(
-            f"{path} cannot be read ({type(error).__name__}: {words}). Is it whole, and laid out as "
-            "dgl_ptdnet.data.load says?"
+            f"{path} cannot be read ({type(error).__name__}: {first_line(error)}). Is it complete, and of a format "
+            "that data.load describes?"
         ) from error
