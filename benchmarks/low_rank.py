@@ -33,7 +33,7 @@ from scipy.sparse.linalg import svds
 
 from dgl_ptdnet.data import load, planted
 from dgl_ptdnet.graph import edges_of
-from dgl_ptdnet.studies.rank import dense_norm
+from dgl_ptdnet.studies.rank_k import dense_norm
 
 WARM, DRAWN, COLD, POWER = "warm", "drawn", "cold", "power, warm"
 DENSE, LOWRANK, SVDS = "authors' dense", "torch.svd_lowrank", "scipy svds"

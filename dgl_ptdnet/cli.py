@@ -1,4 +1,7 @@
-"""The command line: ``dgl-ptdnet``, or ``python -m dgl_ptdnet``."""
+"""The command line: ``dgl-ptdnet``, or ``python -m dgl_ptdnet``.
+
+Torch, DGL and other large libraries are imported by the commands that need them, so help and errors appear at once.
+"""
 
 from __future__ import annotations
 
@@ -12,57 +15,76 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ._dgl import dgl
-from .data import available
-from .data.noise import KINDS
-from .studies import STUDIES, reproduce
-from .train import Settings, load_run, resolve, sweep, train
-from .train.settings import read_settings, update_defaults
+from . import __version__
+from .data.names import NOISE_KINDS, DataName, available
+from .errors import first_line
+from .studies import STUDIES
+from .train.settings import GROUPS, Settings, read_settings, resolve, update_defaults
 
-_SAID = (ValueError, OSError, ImportError)  # these say what is wrong and what to do
+_USER_ERRORS = (ValueError, OSError, ImportError)  # their messages say what is wrong and what to do
 _REMEDIES = {
-    errno.ENOENT: "Put it there, or name another place",
-    errno.ENOSPC: "Free some space and run the same command again: it goes on from its last checkpoint",
-    errno.EDQUOT: "Free some space and run the same command again: it goes on from its last checkpoint",
-    errno.EACCES: "Choose a place that you may read and write",
-    errno.EPERM: "Choose a place that you may read and write",
-    errno.EROFS: "Choose a place that you may write to",
-    errno.EEXIST: "It is a file. Choose another place",
-    errno.ENOTDIR: "A part of it is a file. Choose another place",
+    errno.ENOENT: "Create it, or choose another path",
+    errno.ENOSPC: "Free some space and run the same command again: it resumes from its last checkpoint",
+    errno.EDQUOT: "Free some space and run the same command again: it resumes from its last checkpoint",
+    errno.EACCES: "Choose a path that you may read and write",
+    errno.EPERM: "Choose a path that you may read and write",
+    errno.EROFS: "Choose a path that you may write to",
+    errno.EEXIST: "It is a file. Choose another path",
+    errno.ENOTDIR: "A part of it is a file. Choose another path",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns its exit code: 0; 2 where something has to be done first, which is said in a line; 1 for
-    an error that nobody thought of."""
+    """Runs a command.
+
+    Returns
+    -------
+    int
+        The exit code. 0: success; 2: a user error, explained in one line; 1: an unexpected error; 130: interrupted.
+    """
     arguments = _parser().parse_args(argv)
     try:
         arguments.command(arguments)
     except KeyboardInterrupt:
-        print("dgl-ptdnet: stopped. The same command goes on from what is on the disk", file=sys.stderr)
+        print("dgl-ptdnet: interrupted. Run the same command again to resume", file=sys.stderr)
         return 130
     except Exception as error:
         if arguments.traceback:
             raise
         print(f"dgl-ptdnet: {_message(error)}", file=sys.stderr)
-        return 2 if isinstance(error, _SAID) else 1
+        return 2 if isinstance(error, _USER_ERRORS) else 1
     return 0
 
 
 def _message(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    if not isinstance(error, _USER_ERRORS):
+        return f"{type(error).__name__}: {first_line(error)}. Add --traceback to see where it was raised"
     if isinstance(error, OSError) and error.errno in _REMEDIES:
         where = f"{error.filename}: " if error.filename else ""
-        text = f"{where}{error.strerror}. {_REMEDIES[error.errno]}"
-    if not isinstance(error, _SAID):
-        text = f"{type(error).__name__}: {text[:300]}. Add --traceback to see where it comes from"
-    return text
+        return f"{where}{error.strerror}. {_REMEDIES[error.errno]}"
+    return " ".join(str(error).split())
+
+
+class _Version(argparse.Action):
+    """Prints the version; with ``--version-full`` also how the extension was built, which imports torch."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        print(f"dgl-ptdnet {__version__}")
+        if option == "--version-full":
+            from .ops import build_info
+
+            print(json.dumps(build_info(), indent=1, default=str))
+        parser.exit()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="dgl-ptdnet", description="Graph networks that learn which edges to drop.", epilog="COMMAND --help: more"
+        prog="dgl-ptdnet",
+        description="Graph neural networks that learn which edges to drop.",
+        epilog="Help on a command: dgl-ptdnet COMMAND --help",
     )
+    parser.add_argument("--version", nargs=0, action=_Version, help="show the version and exit")
+    parser.add_argument("--version-full", nargs=0, action=_Version, help="also show how the extension was built")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, function: Any, help: str, *examples: str) -> argparse.ArgumentParser:
@@ -75,22 +97,26 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         made.set_defaults(command=function)
-        made.add_argument("--traceback", action="store_true", help="show where in the code an error comes from")
+        made.add_argument("--traceback", action="store_true", help="show the traceback of an error")
         return made
 
     training = command(
         "train",
         _train,
-        "train with several seeds, test the best, write it all into a folder",
+        "train and test a model with several seeds",
         "--dataset cora --backbone gcn --method ptdnet-plus --seeds 10",
         "--dataset cora --noise-edges 20000 --method basic --data-dir data --out runs/noisy",
         "--config best.toml --seeds 3",
         "--dataset mine.npz --backbone sage --method ptdnet --epochs 300",
     )
+    training.add_argument(
+        "--out", metavar="DIR", help="folder of the run; run the same command again to resume; default: runs/NAME"
+    )
     _add_settings(training)
-    training.add_argument("--out", metavar="DIR", help="the run's folder; the same command goes on with it")
 
-    evaluating = command("evaluate", _evaluate, "test the models of a run again", "runs/noisy", "runs/noisy --seed 3")
+    evaluating = command(
+        "evaluate", _evaluate, "test the trained models of a run again", "runs/noisy", "runs/noisy --seed 3"
+    )
     pruning = command(
         "prune",
         _prune,
@@ -99,13 +125,17 @@ def _parser() -> argparse.ArgumentParser:
         "runs/noisy --to denoised.bin --threshold 0.5 --layer 1",
     )
     for made in (evaluating, pruning):
-        made.add_argument("run", metavar="RUN", help="the folder of a run")
-        which = "all" if made is evaluating else "the best in validation"
-        made.add_argument("--seed", type=int, help=f"which of its seeds; default: {which}")
+        made.add_argument("run", metavar="RUN", help="folder of a run")
+        which = "all" if made is evaluating else "the one with the best validation"
+        made.add_argument("--seed", type=int, help=f"seed of the model; default: {which}")
         _add_data_dir(made)
-    pruning.add_argument("--to", required=True, metavar="FILE", help="for dgl.load_graphs; must not exist")
-    pruning.add_argument("--threshold", type=float, default=0.0, help="edges with a gate above it stay; default: 0")
-    pruning.add_argument("--layer", type=int, help="whose gates count, from 1; default: an edge stays if any keeps it")
+    pruning.add_argument("--to", required=True, metavar="FILE", help="new file, for dgl.load_graphs")
+    pruning.add_argument(
+        "--threshold", type=float, default=0.0, help="keep edges with a gate above this value; default: 0"
+    )
+    pruning.add_argument(
+        "--layer", type=int, help="layer whose gates count, from 1; default: keep an edge if any layer keeps it"
+    )
 
     searching = command(
         "sweep",
@@ -114,16 +144,20 @@ def _parser() -> argparse.ArgumentParser:
         "--dataset cora --backbone gcn --method basic --trials 16 --out sweeps/basic",
         "--dataset cora --method ptdnet --space space.toml --out sweeps/ptdnet",
     )
-    _add_settings(searching)
-    searching.add_argument("--out", metavar="DIR", required=True, help="the sweep's folder; the same command goes on")
-    searching.add_argument("--trials", type=int, default=16, help="how many settings are tried; default: 16")
-    searching.add_argument("--space", metavar="FILE", help="a TOML file with what is searched")
-    searching.add_argument("--into", metavar="FILE", help="put the best into a file of defaults, as [METHOD.BACKBONE]")
+    searching.add_argument(
+        "--out", metavar="DIR", required=True, help="folder of the search; run the same command again to resume"
+    )
+    searching.add_argument("--trials", type=int, default=16, help="number of trials; default: 16")
+    searching.add_argument("--space", metavar="FILE", help="TOML file that says what is searched; default: built in")
+    searching.add_argument(
+        "--into", metavar="FILE", help="file of defaults that gets the best settings, as [METHOD.BACKBONE]"
+    )
+    _add_settings(searching, seeds=3)
 
     reproducing = command(
         "reproduce",
         _reproduce,
-        "run the paper's experiments, as far as they have no record, and write docs/results.md",
+        "run the paper's experiments that have no records yet, and write docs/results.md",
         "--data-dir data",
         "--quick",
         "--only noise --noise-kind hubs",
@@ -132,37 +166,57 @@ def _parser() -> argparse.ArgumentParser:
         "--report",
     )
     _add_data_dir(reproducing)
-    reproducing.add_argument("--only", nargs="+", metavar="STUDY", help=f"some studies: {', '.join(STUDIES)}")
-    reproducing.add_argument("--dataset", nargs="+", metavar="D", help="only runs on these: cora, cora+20000, a file")
-    reproducing.add_argument("--quick", action="store_true", help="a smoke version of everything, on small graphs")
+    reproducing.add_argument("--only", nargs="+", metavar="STUDY", help=f"studies to run: {', '.join(STUDIES)}")
     reproducing.add_argument(
-        "--out", metavar="DIR", help="records; default: results; results-NAME for a file; out/quick with --quick"
+        "--dataset", nargs="+", metavar="D", help="run only jobs on these data sets: cora, cora+20000, a file"
     )
-    reproducing.add_argument("--workers", type=int, default=0, help="processes of one thread; default: one a core")
-    reproducing.add_argument("--noise-kind", default="uniform", metavar="|".join(KINDS), help="of the noise study")
-    reproducing.add_argument("--report", action="store_true", help="run nothing, write the page from the records")
+    reproducing.add_argument("--quick", action="store_true", help="a quick check of everything, on small graphs")
+    reproducing.add_argument(
+        "--out",
+        metavar="DIR",
+        help="folder of records; default: results; results-NAME for a file; out/quick for --quick",
+    )
+    reproducing.add_argument(
+        "--workers", type=int, default=0, help="number of processes, of one thread each; default: one for each core"
+    )
+    reproducing.add_argument(
+        "--noise-kind",
+        default="uniform",
+        metavar="|".join(NOISE_KINDS),
+        help="kind of noise in the noise study; default: uniform",
+    )
+    reproducing.add_argument("--report", action="store_true", help="only write the page from the records")
     reproducing.add_argument(
         "--search",
         action="store_true",
-        help="search settings by validation, with the same number of trials for every method, into files of defaults",
+        help="search settings by validation, with equal numbers of trials for all methods, and write them as defaults",
     )
-    reproducing.add_argument("--trials", type=int, default=16, help="of each search; default: 16")
+    reproducing.add_argument("--trials", type=int, default=16, help="number of trials of each search; default: 16")
 
     listing = command("datasets", _datasets, "list the data sets that have a name", "", "--data-dir data")
     _add_data_dir(listing)
     return parser
 
 
-def _add_data_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data-dir", metavar="DIR", help="folder with DGL's raw folders, only read; else: download")
+def _add_data_dir(parser: Any) -> None:
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="folder with DGL's raw data folders, which is only read; default: download"
+    )
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="FILE", help="a TOML file of settings; flags count more")
+def _add_settings(parser: argparse.ArgumentParser, **defaults: Any) -> None:
+    parser.add_argument("--config", metavar="FILE", help="TOML file of settings; flags override it")
     _add_data_dir(parser)
-    group = parser.add_argument_group("settings", "Defaults depend on the data set, method and backbone.")
+    groups = {name: parser.add_argument_group(name) for name in GROUPS}
+    parser.epilog = (
+        "Defaults are those of the program; the files in dgl_ptdnet/defaults have others for some data sets, methods\n"
+        f"and backbones.\n\n{parser.epilog}"
+    )
     for setting in fields(Settings):
-        flag, options = f"--{setting.name.replace('_', '-')}", {"help": setting.metadata["help"], "default": None}
+        flag, default = f"--{setting.name.replace('_', '-')}", defaults.get(setting.name, setting.default)
+        shown = {"True": "on", "False": "off", "()": "10 for each layer"}.get(str(default), default)
+        options: dict[str, Any] = {"help": f"{setting.metadata['help']}; default: {shown}", "default": None}
+        group = groups[setting.metadata["group"]]
         if setting.type == "bool":
             group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
             continue
@@ -186,15 +240,20 @@ def _say(line: str) -> None:
 
 def _train(arguments: argparse.Namespace) -> None:
     settings = _settings(arguments)
-    noise = f"+{settings.noise_edges}" if settings.noise_edges else ""
-    name = f"{Path(settings.dataset).stem}{noise}-{settings.backbone}-{settings.method}"
-    out = Path(arguments.out or Path("runs") / (name if settings.task == "node" else f"{name}-link"))
+    from .train import train
+    from .train.memory import keep_freed_memory
+
+    keep_freed_memory()
+    data = DataName(Path(settings.dataset).stem, settings.noise_edges, settings.task)
+    out = Path(arguments.out or Path("runs") / f"{data}-{settings.backbone}-{settings.method}")
     metrics = train(settings, data_dir=arguments.data_dir, out=out, say=_say).metrics
-    spread = f" ± {metrics['std']:.4f}" if settings.seeds > 1 else ""
-    _say(f"test {metrics['metric']} {metrics['mean']:.4f}{spread} ({settings.seeds} seeds), see {out}")
+    spread = f" ± {metrics.std:.4f}" if settings.seeds > 1 else ""
+    _say(f"test {metrics.metric} {metrics.mean:.4f}{spread} ({settings.seeds} seeds), see {out}")
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
+    from .train import load_run
+
     folder = Path(arguments.run)
     seeds = [arguments.seed]
     if arguments.seed is None:
@@ -211,7 +270,10 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 def _prune(arguments: argparse.Namespace) -> None:
     path = Path(arguments.to)
     if path.exists():
-        raise ValueError(f"{path} is there already. Choose another name, or delete it")
+        raise ValueError(f"{path} exists. Choose another name, or delete it")
+    from ._dgl import dgl
+    from .train import load_run
+
     trainer = load_run(arguments.run, arguments.seed, data_dir=arguments.data_dir)
     graphs = trainer.denoised(arguments.threshold, arguments.layer)
     before = sum(part.source.num_edges() for part in trainer.task.parts)
@@ -221,15 +283,19 @@ def _prune(arguments: argparse.Namespace) -> None:
         dgl.save_graphs(str(partial), graphs)
         os.replace(partial, path)
     except dgl.DGLError as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise OSError(f"{path} cannot be written ({reason}). Is there space, and may you write there?") from error
     finally:
         partial.unlink(missing_ok=True)
-    _say(f"{sum(g.num_edges() for g in graphs):,} of {before:,} edges stay, see {path}")
+    _say(f"{sum(g.num_edges() for g in graphs):,} of {before:,} edges kept, see {path}")
 
 
 def _sweep(arguments: argparse.Namespace) -> None:
     settings = _settings(arguments, seeds=3)
+    from .train import sweep
+    from .train.memory import keep_freed_memory
+
+    keep_freed_memory()
     best = sweep(
         settings,
         arguments.out,
@@ -249,6 +315,8 @@ def _equals(item: tuple[str, Any]) -> str:
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:
+    from .studies import reproduce
+
     page = reproduce(
         only=arguments.only,
         datasets=arguments.dataset,
@@ -267,7 +335,6 @@ def _reproduce(arguments: argparse.Namespace) -> None:
 
 
 def _datasets(arguments: argparse.Namespace) -> None:
-    rows = available(arguments.data_dir)
     _say(f"{'name':10} {'nodes':>8} {'edges':>10} {'feats':>6} {'classes':>8}  where")
-    for row in rows:
+    for row in available(arguments.data_dir):
         _say(f"{row.name:10} {row.nodes:8,} {row.edges:10,} {row.feats:6,} {row.classes:8}  {row.where}")

@@ -35,10 +35,10 @@ def mean_gates(folder: Path, seed: int) -> list[float]:
 def draw(results: dict[str, Result], path: Path) -> None:
     figure = Figure(figsize=(9, 3.5), layout="constrained")
     for (method, result), axes in zip(results.items(), figure.subplots(1, len(results), sharey=True)):
-        histories = [seed["history"] for seed in result.seeds]
+        histories = [seed.history for seed in result.seeds]
         for name, color, label in (("gate_same", "C0", "good edges"), ("gate_other", "C3", "bad edges")):
             for layer, style in enumerate(("-", "--")):
-                rows = zip(*([row[name][layer] for row in history] for history in histories))
+                rows = zip(*([getattr(row, name)[layer] for row in history] for history in histories))
                 values = [statistics.fmean(row) for row in rows]
                 axes.plot(values, style, color=color, label=f"{label}, layer {layer + 1}")
         axes.set(title=METHODS[method], xlabel="epoch", ylim=(-0.02, 1.02))
@@ -57,7 +57,7 @@ def main() -> None:
     print(f"{'':18}{'':16}{'good':>20}{'bad':>8}{'good':>12}{'bad':>8}")
     for method, name in METHODS.items():
         result = train(resolve(dataset="synthetic", method=method, seeds=seeds), out=OUT / method)
-        print(f"{name:18}{result.metrics['mean']:9.3f} ± {result.metrics['std']:.3f} ", end="")
+        print(f"{name:18}{result.metrics.mean:9.3f} ± {result.metrics.std:.3f} ", end="")
         if method != "basic":
             gated[method] = result
             rows = [mean_gates(OUT / method, seed) for seed in range(seeds)]

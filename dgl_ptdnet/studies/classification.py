@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from .jobs import Plan, settings_of
-from .queue import Records
-from .rows import BACKBONES, CONTROLS, jobs_of, rows_of
-from .tables import (
-    NAMES,
-    NONE,
-    Figures,
-    Runs,
-    better,
-    claim,
-    claim_above,
-    gate_table,
-    holm,
-    markdown,
-    method_table,
-    number,
-    paired_p,
-    probability,
-    runs_of,
-    with_p,
-)
+from ..train.results import SeedResult
+from .claims import claim, claim_above
+from .jobs import Job, Plan
+from .methods import BACKBONES, CONTROLS, jobs_of, rows_of
+from .records import Records
+from .runs import NONE, Runs, holm, number, paired_p, probability, with_p
+from .tables import NAMES, Published, better, gate_table, markdown, method_table, runs_of
 
 TITLE = "Node classification (table 3)"
 DATASETS = ("cora", "citeseer", "pubmed", "ppi")
 SEEDS = {"ppi": 3}  # others: 10
-NOT_THE_PAPERS = ("ppi",)  # labels of which a part are not those that the paper had
-GIN = ("cora", "citeseer", "pubmed")  # a backbone that the paper does not have, and its two rows
+OTHER_LABELS = ("ppi",)  # some of its labels differ from those that the paper had
+GIN = ("cora", "citeseer", "pubmed")  # with a backbone that the paper does not have, and these rows
 GIN_ROWS = ("Basic", "ptdnet-plus")
 
 
@@ -38,7 +22,7 @@ def _columns(*values: float) -> dict[str, float]:
     return dict(zip(("Basic", "DropEdge", "NeuralSparse", "PTDNet-wl", "PTDNet"), values))
 
 
-PAPER: dict[str, Figures] = {
+PAPER: dict[str, Published] = {
     "cora": {
         "gcn": _columns(0.811, 0.809, 0.821, 0.824, 0.828),
         "sage": _columns(0.792, 0.787, 0.793, 0.794, 0.803),
@@ -60,10 +44,10 @@ PAPER: dict[str, Figures] = {
         "gat": _columns(0.973, 0.850, 0.921, 0.978, 0.980),
     },
 }
-AUTHORS: dict[str, Figures] = {"cora": {"gcn": {"Basic": 0.815, "PTDNet-wl": 0.817, "PTDNet": 0.788}}}
+AUTHORS: dict[str, Published] = {"cora": {"gcn": {"Basic": 0.815, "PTDNet-wl": 0.817, "PTDNet": 0.788}}}
 
 
-def _gin(plan: Plan, row: str, dataset: str) -> list[dict[str, Any]]:
+def _gin(plan: Plan, row: str, dataset: str) -> list[Job]:
     return jobs_of(plan, row, SEEDS.get(dataset, 10), dataset=dataset, backbone="gin")
 
 
@@ -71,7 +55,7 @@ def _datasets(plan: Plan) -> list[str]:
     return [*plan.files] or plan.few(DATASETS)
 
 
-def jobs(plan: Plan) -> list[dict[str, Any]]:
+def jobs(plan: Plan) -> list[Job]:
     beside = [
         job for dataset in _datasets(plan) if dataset in GIN for row in GIN_ROWS for job in _gin(plan, row, dataset)
     ]
@@ -90,9 +74,9 @@ def text(plan: Plan, records: Records) -> str:
         parts.append(f"\n### {dataset}\n\n")
         if dataset == "ppi":
             parts.append(
-                "Micro-F1 over nodes whose labels are the published ones, where data marks them; training is on such "
-                "nodes, too. It cannot be set beside the paper's as equal. The last column is over all nodes.\n\n"
-                + _late(records.of(job for job in jobs(plan) if settings_of(job).dataset == dataset))
+                "Micro-F1 over the nodes whose labels are marked as the published ones; training uses only these, too. "
+                "So the paper's figures are not directly comparable. The last column is over all nodes.\n\n"
+                + _late(records.of(job for job in jobs(plan) if job.settings.dataset == dataset))
             )
         figures = PAPER.get(dataset, {}), AUTHORS.get(dataset, {})
         parts.append(method_table(plan, records, {"dataset": dataset}, SEEDS.get(dataset, 10), *figures))
@@ -100,11 +84,11 @@ def text(plan: Plan, records: Records) -> str:
     return "".join(parts)
 
 
-def _late(found: list[dict[str, Any]]) -> str:
-    late = sum(record["best_epoch"] >= 0.9 * record["epochs"] for record in found if "best_epoch" in record)
+def _late(found: list[SeedResult]) -> str:
+    late = sum(figures.best_epoch >= 0.9 * figures.epochs for figures in found)
     if not late:
         return ""
-    return f"Of the {len(found)} runs {late} are best in their last tenth of epochs: with more they would rise on.\n\n"
+    return f"{late} of the {len(found)} runs are best in the last tenth of their epochs and would gain from more.\n\n"
 
 
 def _gin_text(plan: Plan, records: Records) -> str:
@@ -139,7 +123,7 @@ def _claims(plan: Plan, records: Records) -> str:
             p = paired_p(best, basic)
             better_p[name] = p if p is not None and best.mean > basic.mean else 1.0
             gains[name] = best.mean >= basic.mean
-            if paper is not None and dataset not in NOT_THE_PAPERS:
+            if paper is not None and dataset not in OTHER_LABELS:
                 reached[name] = round(best.mean, 3) >= paper
                 line[8] = "yes" if gains[name] and reached[name] else "no"
             line[1:3] = ["PTDNet" if best is faithful else "ptdnet-plus", str(best)]
@@ -149,21 +133,21 @@ def _claims(plan: Plan, records: Records) -> str:
                 p = paired_p(best, controls[control])
                 line[5:7] = [f"{best.mean - controls[control].mean:+.3f}", probability(p)]
         rows.append(line)
-    head = ["", "better by validation", "its test", "Basic", "best control by validation", "gates to control", "p"]
-    said = "".join(claim_above(f"The paper's method is better than {row}", found) for row, found in over.items())
-    said += claim("The better of PTDNet and ptdnet-plus, chosen on validation, is not below its own Basic", gains)
-    said += claim("The same is at or above the paper's value for PTDNet (PPI's labels are others)", reached)
+    head = ["", "better by validation", "its test", "Basic", "best control by validation", "gates minus control", "p"]
+    said = "".join(claim_above(f"PTDNet is better than {row}", found) for row, found in over.items())
+    said += claim("The better of PTDNet and ptdnet-plus by validation is at least as good as Basic", gains)
+    said += claim("It reaches the paper's value for PTDNet (without PPI, whose labels differ)", reached)
     said += claim(
-        "On PPI it gains over Basic",
+        "On PPI it is at least as good as Basic",
         {name: best for name, best in gains.items() if name in ("ppi GCN", "ppi GraphSage")},
     )
-    surely = [name for name, p in zip(better_p, holm([*better_p.values()])) if p < 0.05]
+    significant = [name for name, p in zip(better_p, holm([*better_p.values()])) if p < 0.05]
     said += (
-        f"- It is above Basic with p < 0.05 (paired t-test over seeds, Holm's correction for {len(gains)} cells) in "
-        f"{len(surely)} of them{': ' if surely else ''}{', '.join(surely)}.\n\n"
+        f"- It is better than Basic with p < 0.05 (paired t-test over seeds, Holm's correction for {len(gains)} cells) "
+        f"in {len(significant)} of them{': ' if significant else ''}{', '.join(significant)}.\n\n"
     )
     said += (
-        "Controls have no gates: what they reach is not owed to gates. They have the settings that were found for "
-        "Basic; with settings of their own they may reach more.\n\n"
+        "Controls have no gates, so their gain over Basic is not due to gates. They use the settings that were found "
+        "for Basic; with a search of their own they might be better.\n\n"
     )
     return said + markdown([*head, "paper's PTDNet", "holds"], rows)

@@ -1,4 +1,4 @@
-"""The figure of over-smoothing: 2 to 16 layers on a dense synthetic graph."""
+"""Over-smoothing: networks with 2 to 16 layers on a dense synthetic graph."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from .jobs import Plan
+from .claims import claim_above, why
+from .jobs import Job, Plan, Variant
+from .methods import CONTROLS, PARTS, row_of
 from .pictures import legend_below, save, subplots
-from .queue import Records
-from .rows import CONTROLS, PARTS, row_of
-from .tables import Runs, claim_above, markdown, why, with_p
+from .records import Records
+from .runs import Runs, with_p
+from .tables import markdown
 
 TITLE = "Depth and over-smoothing"
 DEPTHS = (2, 4, 8, 16)
 SEEDS = 3
-PAIRS = 25_000  # five times those of the paper's synthetic graph, which says "more edges"
+PAIRS = 25_000  # five times as many as in the paper's synthetic graph; the paper says "more edges"
 LINES: dict[str, dict[str, Any]] = {
     "GCN": {"method": "basic"},
     "MLP": {"method": "mlp"},
-    **{f"DropEdge {p:g}": {"method": "dropedge", "dropedge": p} for p in (0.1, 0.8, 0.99)},
+    **{f"DropEdge {p:g}": {"method": "dropedge", "dropedge_rate": p} for p in (0.1, 0.8, 0.99)},
     "PTDNet": {"method": "ptdnet"},
     "ptdnet-plus": {"method": "ptdnet-plus"},
     **PARTS,
@@ -28,14 +30,14 @@ LINES: dict[str, dict[str, Any]] = {
 BASELINES = ("GCN", "MLP", "DropEdge 0.1", "DropEdge 0.8", "DropEdge 0.99")
 
 
-def _jobs(plan: Plan, line: str, layers: int) -> list[dict[str, Any]]:
-    data = {"make": "synthetic", "num_pairs": PAIRS}
+def _jobs(plan: Plan, line: str, layers: int) -> list[Job]:
+    variant = Variant.of("synthetic", num_pairs=PAIRS)
     given: dict[str, Any] = {"dataset": "synthetic", "backbone": "gcn", "layers": layers}
     given = row_of(line, **given) if line in CONTROLS else {**given, **LINES[line]}
-    return [plan.job(seed, data, **given) for seed in plan.seeds(SEEDS)]
+    return [plan.job(seed, variant, **given) for seed in plan.seeds(SEEDS)]
 
 
-def jobs(plan: Plan) -> list[dict[str, Any]]:
+def jobs(plan: Plan) -> list[Job]:
     return [job for layers in plan.few(DEPTHS) for line in LINES for job in _jobs(plan, line, layers)]
 
 
@@ -52,9 +54,9 @@ def text(plan: Plan, records: Records) -> str:
         if "PTDNet" in at and others:
             best[f"{layers} layers"] = at["PTDNet"], max(others, key=lambda runs: runs.mean)
     return (
-        claim_above("From 4 layers on a GCN is worse than an MLP", smooth)
+        claim_above("With 4 or more layers a GCN is worse than an MLP", smooth)
         + claim_above("PTDNet is better than all baselines", best)
-        + f"\nTest accuracy, spread (seeds), p of a paired test against GCN; {PAIRS:,} linked pairs:\n\n"
+        + f"\nTest accuracy ± spread (seeds), p against GCN; {PAIRS:,} linked pairs:\n\n"
         + markdown(["layers", *map(str, depths)], rows)
         + _why(found)
         + "\n![accuracy by depth](results/depth.png)\n"
@@ -66,14 +68,14 @@ def _why(found: dict[str, dict[int, Runs]]) -> str:
     mlp = {layers: runs.mean for layers, runs in found["MLP"].items() if len(runs)}
     if failing := [f"{mlp[layers]:.3f} at {layers}" for layers in mlp if mlp[layers] < mlp[min(mlp)] - 0.1]:
         said += (
-            f"\nWhy: an MLP, which smooths nothing, falls as well, from {mlp[min(mlp)]:.3f} with {min(mlp)} layers to "
-            f"{', '.join(failing)}. So far down it is training that fails, and over-smoothing is not shown by it.\n"
+            f"\nWhy: an MLP, which cannot over-smooth, gets worse as well, from {mlp[min(mlp)]:.3f} with {min(mlp)} "
+            f"layers to {', '.join(failing)}. So at these depths training itself fails; this is not over-smoothing.\n"
         )
     for line in ("PTDNet", "ptdnet-plus"):
         said += why(line, {f"with {layers} layers": runs for layers, runs in found[line].items()})
-        kept = {layers: [record["kept"] for record in runs.records] for layers, runs in found[line].items()}
+        kept = {layers: [figures.edges_kept for figures in runs.figures] for layers, runs in found[line].items()}
         means = [f"{fmean(map(fmean, of)):.2f} with {layers} layers" for layers, of in kept.items() if of]
-        said += f"\nEdges that {line} keeps, mean over layers: {', '.join(means)}.\n" if means else ""
+        said += f"\nShare of edges that {line} keeps, mean over layers: {', '.join(means)}.\n" if means else ""
     return said
 
 

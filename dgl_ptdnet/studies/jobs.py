@@ -1,17 +1,9 @@
-"""What a job is, and what it does.
-
-A job is a dict that JSON can hold, and the same dict is the same job:
-
-- ``"settings"``: those of a run of one seed, as far as they differ from :class:`Settings`' own values;
-- ``"data"``: how its graph differs from the data set's, see :func:`graph_of`;
-- ``"measure"``: the name of a study whose function ``measure(job, data_dir)`` is called in the place of training;
-- ``"alone"``: true where time is measured.
-"""
+"""Jobs: what a study runs. Equal jobs are run once, whatever studies they are in."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -20,25 +12,126 @@ from typing import Any
 import torch
 
 from ..data import Dataset, load, planted, synthetic
+from ..data.names import DataName
+from ..pairs import pair_ends, pair_ids
 from ..pruning import keep_edges
 from ..train import Settings, resolve, train
+from ..train.results import JsonRecord, SeedResult
+from . import STUDIES
 
-_NAMED = ("dataset", "backbone", "method", "first_seed")
-_GENERATED: dict[str, Callable[..., Dataset]] = {"synthetic": synthetic, "planted": planted}
+_NAMED = ("dataset", "backbone", "method", "seeds", "first_seed")  # written even where they are the defaults
+_MAKERS: dict[str, Callable[..., Dataset]] = {"synthetic": synthetic, "planted": planted}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How the graph of a job differs from that of its data set.
+
+    Attributes
+    ----------
+    make : str
+        ``"synthetic"`` or ``"planted"``: generate the graph. Default: load the data set.
+    options : tuple
+        Names and values of the generator's arguments.
+    remove : tuple, optional
+        ``(True, share)`` removes a share of the edges between nodes with equal labels, ``(False, share)`` of those
+        between different labels.
+    """
+
+    make: str = ""
+    options: tuple[tuple[str, float], ...] = ()
+    remove: tuple[bool, float] | None = None
+
+    @classmethod
+    def of(cls, make: str = "", remove: tuple[bool, float] | None = None, **options: float) -> Variant:
+        """A variant with the generator's arguments by name."""
+        return cls(make, tuple(sorted(options.items())), remove)
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"make": self.make, **dict(self.options)} if self.make else {}
+        return found if self.remove is None else {**found, "remove": list(self.remove)}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Variant:
+        values = dict(found)
+        make, remove = values.pop("make", ""), values.pop("remove", None)
+        return cls.of(make, None if remove is None else (remove[0], remove[1]), **values)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run of one seed, or a measurement.
+
+    Attributes
+    ----------
+    settings : Settings
+        All settings of the run.
+    variant : Variant
+        How its graph differs from that of the data set. Default: it does not.
+    measure : str
+        The study whose function ``measure(job, data_dir)`` is called instead of training.
+    what : str
+        What this function measures, if it measures several things.
+    alone : bool
+        Whether time is measured, so that nothing may run beside it. Default: False.
+    """
+
+    settings: Settings
+    variant: Variant = Variant()
+    measure: str = ""
+    what: str = ""
+    alone: bool = False
+
+    @property
+    def name(self) -> str:
+        """What ``--dataset`` calls the job's data: ``cora``, ``cora+20000``, ``cora-link``."""
+        return str(DataName(self.settings.dataset, self.settings.noise_edges, self.settings.task))
+
+    @property
+    def group(self) -> str:
+        """The name of the file with the job's record: that of its data set, or of the study that measures."""
+        return self.measure or Path(self.settings.dataset).stem
+
+    def to_json(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """For a file; settings that are equal to ``defaults`` are left out."""
+        values = as_json(self.settings)
+        changes = {name: x for name, x in values.items() if name in _NAMED or defaults[name] != x}
+        found: dict[str, Any] = {"settings": changes}
+        if variant := self.variant.to_json():
+            found["data"] = variant
+        rest = {"measure": self.measure, "what": self.what, "alone": self.alone}
+        return {**found, **{name: x for name, x in rest.items() if x}}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any], defaults: Mapping[str, Any]) -> Job:
+        """The reverse of :meth:`to_json`."""
+        rest = {name: found[name] for name in ("measure", "what", "alone") if name in found}
+        return cls(Settings(**{**defaults, **found["settings"]}), Variant.from_json(found.get("data", {})), **rest)
+
+
+def as_json(settings: Settings) -> dict[str, Any]:
+    """All settings by name, as JSON holds them."""
+    values = {setting.name: getattr(settings, setting.name) for setting in fields(Settings)}
+    return {name: list(x) if isinstance(x, tuple) else x for name, x in values.items()}
+
+
+def default_values() -> dict[str, Any]:
+    """The defaults of :class:`Settings`, as JSON holds them."""
+    return as_json(Settings())
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for: everything, or a smoke version with small generated graphs in the place of all data.
+    """What ``dgl-ptdnet reproduce`` was asked for.
 
     Parameters
     ----------
     quick : bool
-        The smoke version.
+        A quick check of everything, with small generated graphs instead of the data sets. Default: False.
     noise_kind : str
-        That of the noise study's runs. Kinds other than uniform are run at the largest number of pairs.
+        The kind of noise in the noise study. Default: ``"uniform"``.
     files : tuple[str, ...]
-        Data sets of the user's own, which the classification study takes as well.
+        The user's own data sets, for the classification study.
     """
 
     quick: bool = False
@@ -46,98 +139,75 @@ class Plan:
     files: tuple[str, ...] = ()
 
     def seeds(self, number: int) -> range:
-        """The seeds of a study that wants so many."""
+        """The seeds of a study with this number of seeds."""
         return range(2 if self.quick else number)
 
     def few(self, values: Any) -> list[Any]:
-        """All values of an axis, or its ends."""
+        """All values of an axis; with ``quick`` only the first and the last."""
         return [values[0], values[-1]] if self.quick else list(values)
 
-    def job(self, seed: int, data: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
-        """A training run."""
-        return self.job_of(resolve(given, seeds=1, first_seed=seed), data)
+    def job(self, seed: int, variant: Variant = Variant(), **given: Any) -> Job:  # noqa: B008 (frozen)
+        """A training run with the given settings, and defaults for the others."""
+        return self.job_of(resolve(given, seeds=1, first_seed=seed), variant)
 
-    def job_of(self, settings: Settings, data: dict[str, Any] | None = None) -> dict[str, Any]:
-        """A training run with given settings."""
-        data = dict(data or {})
+    def job_of(self, settings: Settings, variant: Variant = Variant()) -> Job:  # noqa: B008
+        """A training run with these settings."""
         if self.quick:
             noise = settings.noise_edges // 100
-            settings = replace(settings, epochs=3, hidden=4, noise_edges=noise, min_epochs=0, samples=1)
-            small = {"class_size": 20} if data.get("make", "synthetic") == "synthetic" else {"num_nodes": 70}
-            data = {"make": "synthetic", **data, **small, "num_pairs": 300}
-        job = {"settings": as_changes(settings)}
-        return {**job, "data": data} if data else job
+            settings = replace(settings, epochs=3, hidden=4, noise_edges=noise, min_epochs=0, gate_samples=1)
+            make = variant.make or "synthetic"
+            small = {"class_size": 20} if make == "synthetic" else {"num_nodes": 70}
+            variant = Variant.of(make, variant.remove, **{**dict(variant.options), **small, "num_pairs": 300})
+        return Job(settings, variant)
 
 
-def own_values() -> dict[str, Any]:
-    """What :class:`Settings` has by itself, as JSON has it."""
-    return {s.name: list(s.default) if isinstance(s.default, tuple) else s.default for s in fields(Settings)}
-
-
-def as_changes(settings: Settings) -> dict[str, Any]:
-    """What the run is called by, and the settings that differ from the values that :class:`Settings` has by itself."""
-    values = {name: getattr(settings, name) for name in own_values()}
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {name: values[name] for name, default in own_values().items() if name in _NAMED or values[name] != default}
-
-
-def settings_of(job: dict[str, Any]) -> Settings:
-    """The settings of a job."""
-    return Settings(**job["settings"])
-
-
-def name_of(job: dict[str, Any]) -> str:
-    """What ``--dataset`` calls a job's data, and what its file of defaults is called: ``cora``, ``cora+20000``,
-    ``cora-link``."""
-    s = settings_of(job)
-    return s.dataset + (f"+{s.noise_edges}" if s.noise_edges else "") + ("" if s.task == "node" else f"-{s.task}")
-
-
-def group_of(job: dict[str, Any]) -> str:
-    """The file of a job's record: that of its data set, or of the study that measures."""
-    return job.get("measure") or Path(settings_of(job).dataset).stem
-
-
-def graph_of(job: dict[str, Any], data_dir: str | os.PathLike[str] | None) -> Dataset:
-    """The data of a job, without noise: that of its settings, or, by ``job["data"]``, ``{"make": "synthetic" or
-    "planted", ...}`` with arguments for these; ``"remove": [same, share]`` takes away a share of the edges between
-    nodes of the same, or of different label."""
-    spec, settings = dict(job.get("data", {})), settings_of(job)
-    make, remove = spec.pop("make", ""), spec.pop("remove", None)
-    seed = settings.first_seed
-    data = _GENERATED[make](seed, **spec) if make else load(settings.dataset, data_dir, seed=seed)
-    if remove is None:
+def data_of(job: Job, data_dir: str | os.PathLike[str] | None) -> Dataset:
+    """The data of a job, without the noise edges of its settings."""
+    variant, seed = job.variant, job.settings.first_seed
+    if variant.make:
+        data = _MAKERS[variant.make](seed, **dict(variant.options))
+    else:
+        data = load(job.settings.dataset, data_dir, seed=seed)
+    if variant.remove is None:
         return data
-    graphs = [_without(g, remove[0], remove[1], seed) for g in data.graphs]
+    graphs = [_without(g, *variant.remove, seed) for g in data.graphs]
     return Dataset(data.name, graphs, data.num_classes, data.multilabel)
 
 
 def _without(g: Any, same: bool, share: float, seed: int) -> Any:
     src, dst = g.edges()
-    low, high = torch.minimum(src, dst), torch.maximum(src, dst)
-    pairs, pair_of = torch.stack([low, high]).unique(dim=1, return_inverse=True)
+    ids, pair_of = pair_ids(src, dst).unique(return_inverse=True)
+    u, v = pair_ends(ids)
     label = g.ndata["label"]
-    chosen = ((label[pairs[0]] == label[pairs[1]]) == same).nonzero().flatten()
+    chosen = ((label[u] == label[v]) == same).nonzero().flatten()
     order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(seed))
-    dropped = torch.zeros(pairs.shape[1], dtype=torch.bool)
+    dropped = torch.zeros(len(ids), dtype=torch.bool)
     dropped[chosen[order[: round(share * len(chosen))]]] = True
     return keep_edges(g, (~dropped[pair_of]).nonzero().flatten())
 
 
-def execute(job: dict[str, Any], data_dir: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """Does a job, and returns its figures."""
-    if "measure" in job:
-        return rounded(import_module(f".{job['measure']}", __package__).measure(job, data_dir))
-    done = train(replace(settings_of(job), threads=1), graph_of(job, data_dir), progress=False).seeds[0]
-    figures = {"val_loss": done["best"]["val_loss"], **done["result"]}
-    del figures["seeds"]
-    return rounded(figures)
+def figures_of(job: Job) -> type[JsonRecord]:
+    """The class of a job's figures."""
+    if not job.measure:
+        return SeedResult
+    if job.measure not in STUDIES.values():
+        raise ValueError(f"there is no study {job.measure!r} that measures; there are {', '.join(STUDIES.values())}")
+    found: dict[str, type[JsonRecord]] = import_module(f".{job.measure}", __package__).FIGURES
+    return found[job.what]
 
 
-def rounded(value: Any) -> Any:
-    """Figures as they are written: six digits."""
+def execute(job: Job, data_dir: str | os.PathLike[str] | None = None) -> JsonRecord:
+    """Runs a job; returns its figures with six digits."""
+    if job.measure:
+        found: JsonRecord = import_module(f".{job.measure}", __package__).measure(job, data_dir)
+    else:
+        found = train(replace(job.settings, threads=1), data_of(job, data_dir), progress=False).seeds[0].result
+    return type(found).from_json(_rounded(found.to_json()))
+
+
+def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {name: rounded(x) for name, x in value.items()}
-    return [rounded(x) for x in value] if isinstance(value, (list, tuple)) else value
+        return {name: _rounded(x) for name, x in value.items()}
+    return [_rounded(x) for x in value] if isinstance(value, list) else value

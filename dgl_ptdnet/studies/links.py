@@ -1,13 +1,13 @@
-"""The table of link prediction: AUC and AP on Cora, Citeseer and Pubmed."""
+"""Link prediction: AUC and AP on Cora, Citeseer and Pubmed."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from .jobs import Plan
-from .queue import Records
-from .rows import CONTROLS, ONE_LABEL_ONLY, jobs_of
-from .tables import Runs, claim, claim_above, markdown, number, paired_p, probability, why
+from .claims import claim, claim_above, why
+from .jobs import Job, Plan
+from .methods import CONTROLS, ONE_LABEL_ONLY, jobs_of
+from .records import Records
+from .runs import Runs, number, paired_p, probability
+from .tables import markdown
 
 TITLE = "Link prediction"
 DATASETS = ("cora", "citeseer", "pubmed")
@@ -38,11 +38,11 @@ PAPER = {
 }
 
 
-def _jobs(plan: Plan, dataset: str, row: str) -> list[dict[str, Any]]:
+def _jobs(plan: Plan, dataset: str, row: str) -> list[Job]:
     return jobs_of(plan, row, SEEDS, dataset=dataset, backbone="gcn", task="link")
 
 
-def jobs(plan: Plan) -> list[dict[str, Any]]:
+def jobs(plan: Plan) -> list[Job]:
     return [job for dataset in plan.few(DATASETS) for row in SHOWN for job in _jobs(plan, dataset, row)]
 
 
@@ -67,7 +67,7 @@ def text(plan: Plan, records: Records) -> str:
         for name, runs, paper_is in zip(("AUC", "AP"), found["PTDNet"], PAPER[dataset]["PTDNet"]):
             if len(runs):
                 reached[f"{dataset} {name}"] = round(runs.mean, 3) >= paper_is
-    head = ["", "AUC", "AP", "seeds", "p to Basic (AUC)", "paper's AUC", "paper's AP"]
+    head = ["", "AUC", "AP", "seeds", "p against Basic (AUC)", "paper's AUC", "paper's AP"]
     said = "".join(claim_above(f"PTDNet's AUC is above that of {row}", of) for row, of in over.items())
-    said += claim("It is at or above the paper's", reached)
+    said += claim("PTDNet reaches the paper's values", reached)
     return said + "\n" + markdown(head, lines) + why("PTDNet", faithful) + why("ptdnet-plus", plus)

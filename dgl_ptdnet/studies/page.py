@@ -1,60 +1,55 @@
-"""All studies: running them, and the page that says what came out."""
+"""Runs the studies, and writes a page about what they found."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
-from ..train.write import locked, write_whole
-from . import classification, denoising, depth, good_bad_edges, links, noise, rank, regularizers, statistics
-from .jobs import Plan, name_of
-from .queue import Records, run
-from .search import SEARCHED, cells_of, search
-
-STUDIES: dict[str, Any] = {
-    "statistics": statistics,
-    "good-bad-edges": good_bad_edges,
-    "classification": classification,
-    "noise": noise,
-    "denoising": denoising,
-    "regularizers": regularizers,
-    "rank": rank,
-    "depth": depth,
-    "links": links,
-}
+from ..train.atomic import locked, write_atomic
+from . import STUDIES
+from .jobs import Plan
+from .queue import run
+from .records import Records
+from .search import SEARCHED, SearchRecord, cells_of, read_searches, search
+from .tables import markdown
 
 _TOP = """# Does learned edge dropping work, and when
 
-Written by `dgl-ptdnet reproduce` from its records; not by hand.
+Written by `dgl-ptdnet reproduce` from its records.
 
-Test figures are means over seeds, each at the epoch that was best in validation; spread is the standard deviation over
-seeds; p is that of a paired t-test against Basic over seeds, not corrected for the number of cells. With a public split
-all seeds share one test set: there p says that a difference is not one of initialisation, not that it holds on other
-data. "–": not run, or not known.
+Test figures are means over seeds, each at the epoch with the best validation; the spread is the standard deviation over
+seeds; p is from a paired t-test against Basic over seeds, not corrected for the number of cells. With a public split
+all seeds share one test set: there p is about initial weights, not about other data.
 
-Where `search.jsonl` among the records has a cell, its settings were searched on validation, with the same number of
-trials for every method of a data set: 12 on Cora, Cora + 20,000, Citeseer and the synthetic graph, 8 on Pubmed and
-for links on Cora and Citeseer, 4 for links on Pubmed; but 16 for Basic with GCN and GAT on Pubmed, with ten seeds of
-each finalist for GAT. ptdnet-plus was searched once more after consistency had become a part of it, and with GAT on
-Cora and Citeseer a third time, together with the number of draws and the weight and warm-up of consistency (on
-Citeseer one trial more: the settings found before, with these). Cora + 20,000 was searched with draws of each method's
-own, but for ptdnet-plus; all others with draws that methods share.
-Elsewhere settings are those of the nearest: other numbers and kinds of noise edges take the nearer searched one; depth,
-rank and regularizers start from the synthetic graph's, communities from what every data set starts from; PPI was
-searched with Basic alone, by 8 trials a backbone, and its gates' settings were set by hand; parts of ptdnet-plus and
-controls have those of the method that they are made of, not their own, so they may be too low. ptdnet-plus has three
-parts: the density prior, agreement, and several draws of the gates a step whose probabilities are drawn to their
-sharpened mean (consistency). The first two were designed on Cora, Citeseer and Pubmed, looking at their test sets: on
-these its gain is likely too high. The third was added, and made stronger for GAT, for what it gives in validation on
-Cora and Citeseer, but by people who had seen tests of what there was before and of variants that were tried.
+| word | meaning |
+| --- | --- |
+| Basic | the backbone on all edges, without gates |
+| PTDNet | the paper's method: gates, L0 term, low-rank term; PTDNet-wl is without the low-rank term |
+| ptdnet-plus | PTDNet's gates with three additions: density prior, agreement, consistency of several gate samples |
+| control | Basic with one part of a method, but without gates: its gain is not due to gates |
+| gate | a number in [0, 1] by which an edge's message is multiplied |
+| gate sample | gates that are drawn once with random noise, in training |
+| kept | an edge with a gate above 0 |
+| shut | a layer that keeps less than 1 % of its edges |
+| uniform, heterophilous | noise edges between any two nodes; between nodes with different labels |
+| similar, hubs | noise edges between nodes with similar features; mostly at nodes of high degree |
+| – | not run, or not known |
 
-A run repeats to the digit on the same kind of processor; torch's matrix products have other last digits on others.
-Records that no study asks for are those of searches, and of settings before a later search.
+A run gives equal digits on processors of one kind; on others the last digits of torch's matrix products differ. Records
+that are not on this page are from searches, or of settings before a later search.
 """
 _QUICK = """
-**This is a smoke version: every graph is a small generated one, and no figure here means anything.**
+**This is a quick check: every graph is a small generated one, and the figures mean nothing.**
 """
+
+
+def study(name: str) -> Any:
+    """The module of a study."""
+    return import_module(f".{STUDIES[name]}", __package__)
 
 
 def reproduce(
@@ -71,34 +66,34 @@ def reproduce(
     workers: int = 0,
     say: Callable[[str], Any] = lambda line: None,
 ) -> Path | None:
-    """Runs what has no record yet, then writes the page.
+    """Runs the jobs that have no record yet, then writes the page.
 
     Parameters
     ----------
     only : list[str], optional
-        Names of studies. Default: all of them.
+        Names of studies. Default: all.
     datasets : list[str], optional
-        Only runs on these: ``"cora"``, ``"cora+20000"``, ``"cora-link"``, ... or the path of a file, which the
-        classification study then takes as well.
+        Run only jobs on these: ``"cora"``, ``"cora+20000"``, ``"cora-link"``, ... A path of a file adds it to the
+        classification study.
     searching : bool
-        Search settings in the place of running studies.
+        Search settings instead of running studies. Default: False.
     running : bool
-        False: only write the page.
+        False: only write the page. Default: True.
     trials : int
-        Of a search.
+        Number of trials of a search. Default: 16.
     quick : bool
-        A smoke version of everything.
+        A quick check of everything, on small graphs. Default: False.
     noise_kind : str
-        That of the noise study's runs.
+        The kind of noise in the noise study. Default: ``"uniform"``.
     data_dir : str, optional
-        Where the published data sets are.
+        Folder of the published data sets.
     out : str, optional
         The folder of records. Default: ``results``, whose page is ``docs/results.md``; for files ``results-NAME``, for
-        the smoke version ``out/quick``.
+        the quick check ``out/quick``.
     workers : int
-        Number of processes. 0: one for each core.
+        Number of processes. Default: 0, one for each core.
     say : callable
-        Is given a line now and then.
+        Called with lines of text about the progress.
 
     Returns
     -------
@@ -115,18 +110,18 @@ def reproduce(
     if searching:
         names = datasets or list(SEARCHED)
         for name in names:
-            cells_of(name)  # a wrong name is said before hours of work
+            cells_of(name)  # report a wrong name before hours of work
         with locked(folder):
             search(names, records, plan, trials=trials, data_dir=data_dir, workers=workers, say=say)
         return None
     if running:
-        jobs = [job for name in only or STUDIES for job in STUDIES[name].jobs(plan)]
-        there = {name_of(job) for job in jobs}
+        jobs = [job for name in only or STUDIES for job in study(name).jobs(plan)]
+        there = {job.name for job in jobs}
         if unknown := [name for name in datasets or [] if name not in there]:
-            raise ValueError(f"no run is on {', '.join(unknown)}; there are {', '.join(sorted(there))}")
-        jobs = [job for job in jobs if not datasets or name_of(job) in datasets]
+            raise ValueError(f"no run uses {', '.join(unknown)}; there are {', '.join(sorted(there))}")
+        jobs = [job for job in jobs if not datasets or job.name in datasets]
         if all(map(records.get, jobs)):
-            say(f"all {len(jobs):,} runs have their records already")
+            say(f"all {len(jobs):,} runs have finished before")
         else:
             with locked(folder):
                 run(jobs, records, data_dir=data_dir, workers=workers)
@@ -135,28 +130,50 @@ def reproduce(
     return page
 
 
-def page_text(plan: Plan, records: Records) -> str:
-    """The page, from records alone."""
-    parts = [_TOP, _QUICK if plan.quick else ""]
-    for name, study in STUDIES.items():
-        if plan.files and study is not classification:
+def page_text(plan: Plan, records: Records, history: str = "") -> str:
+    """The text of the page, from records alone. ``history``: a link to a document about earlier searches."""
+    parts = [_TOP, _QUICK if plan.quick else "", _searches(read_searches(records.folder), history)]
+    for name in STUDIES:
+        if plan.files and name != "classification":
             continue
-        text = study.text(plan, records) if _began(study, plan, records) else "Not run yet.\n"
-        parts.append(f"\n## {study.TITLE}\n\n`dgl-ptdnet reproduce --only {name}`\n\n{text}")
+        text = study(name).text(plan, records) if _began(name, plan, records) else "Not run yet.\n"
+        parts.append(f"\n## {study(name).TITLE}\n\n`dgl-ptdnet reproduce --only {name}`\n\n{text}")
     return "".join(parts)
 
 
-def _began(study: Any, plan: Plan, records: Records) -> bool:
-    """Whether a study has a tenth of its records: others lend it some before it has run."""
-    jobs = study.jobs(plan)
+def _searches(found: list[SearchRecord], history: str) -> str:
+    """How many trials the searches had."""
+    if not found:
+        return ""
+    rows = []
+    for name in dict.fromkeys(record.cell.name for record in found):
+        cells = {}
+        for record in found:
+            if record.cell.name == name:
+                trials, seeds = len(record.trials), max(len(trial.val) for trial in record.trials)
+                cells[f"{record.cell.method} with {record.cell.backbone}"] = f"{trials} ({seeds})"
+        (usual, _), *_ = Counter(cells.values()).most_common(1)
+        rows.append([name, usual, ", ".join(f"{cell}: {of}" for cell, of in cells.items() if of != usual)])
+    earlier = f" Earlier searches and other choices: [{history}]({history})." if history else ""
+    return (
+        "\nSettings were searched by validation. The table has the number of trials for each method and backbone, "
+        "and in brackets the seeds of the best quarter; the others had one. Other data and depths use the nearest "
+        f"settings found, controls those of Basic.{earlier}\n\n"
+        + markdown(["", "trials (seeds)", "other numbers"], rows)
+    )
+
+
+def _began(name: str, plan: Plan, records: Records) -> bool:
+    """Whether a study has at least a tenth of its records: a few may come from other studies."""
+    jobs = study(name).jobs(plan)
     return 10 * len(records.of(jobs)) >= len(jobs)
 
 
 def write_page(page: Path, plan: Plan, records: Records) -> None:
-    """Writes the page, and the pictures into the folder of its name."""
-    folder = page.with_suffix("")
+    """Writes the page, and its pictures into the folder of the same name."""
+    folder, history = page.with_suffix(""), page.parent / "search_history.md"
     folder.mkdir(parents=True, exist_ok=True)
-    for study in STUDIES.values():
-        if hasattr(study, "draw") and _began(study, plan, records):
-            study.draw(plan, records, folder)
-    write_whole(page, page_text(plan, records))
+    for name in STUDIES:
+        if hasattr(study(name), "draw") and _began(name, plan, records):
+            study(name).draw(plan, records, folder)
+    write_atomic(page, page_text(plan, records, history.name if history.exists() else ""))

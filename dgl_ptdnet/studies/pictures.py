@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from ..train.write import write_whole
+from ..train.atomic import write_atomic
 
 
 def subplots(columns: int, width: float = 4.2) -> tuple[Any, Any]:
@@ -30,4 +30,4 @@ def legend_below(figure: Any, axis: Any) -> None:
 def save(figure: Any, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=90, metadata={"Software": None})
-    write_whole(path, buffer.getvalue())
+    write_atomic(path, buffer.getvalue())

@@ -1,9 +1,9 @@
-"""The regularizers: accuracy and kept edges against both coefficients, the best ones by quality of the graph, and
-cross-community edges."""
+"""The regularizers: accuracy and kept edges for values of both coefficients, the best values for graphs of different
+quality, and edges between communities."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 
 from ..train import train
-from .jobs import Plan, graph_of, settings_of
+from ..train.results import JsonRecord, Numbers
+from .claims import claim, why
+from .jobs import Job, Plan, Variant, data_of
 from .pictures import save, subplots
-from .queue import Records
-from .tables import NONE, Runs, claim, markdown, number, why
+from .records import Records
+from .runs import NONE, Runs, number
+from .tables import markdown
 
 TITLE = "Effects of the regularizers"
-TERMS = {"edges": "β1, the L0 term", "rank": "β2, the low-rank term"}
+TERMS = {"l0_weight": "β1, the L0 term", "rank_weight": "β2, the low-rank term"}
 BETAS = (0.0, 0.001, 0.01, 0.05, 0.1, 0.5)
 SHARES = (0.85, 0.7, 0.6, 0.5)
 SEEDS = 3
@@ -31,21 +34,57 @@ CROSSING: dict[tuple[float, float, int], float | None] = {  # β1, β2, K: the p
 COMMUNITIES = 5
 
 
-def _jobs(plan: Plan, term: str, beta: float, share: float) -> list[dict[str, Any]]:
-    data = {"make": "synthetic", "same_label": share}
-    given = {"dataset": "synthetic", "backbone": "gcn", "method": "ptdnet", "edges": 0.0, "rank": 0.0, term: beta}
-    runs = [plan.job(seed, data, **given) for seed in plan.seeds(SEEDS)]
-    return [{**job, "measure": "regularizers", "what": "curve"} for job in runs]
+@dataclass(frozen=True)
+class Curve(JsonRecord):
+    """A run: its mean gate in the first layer at some epochs, and its gates after the last."""
+
+    val: float
+    test: float
+    best_epoch: int
+    edges_kept: Numbers
+    gate_same: Numbers
+    gate_other: Numbers
+    epoch: tuple[int, ...]
+    gate: Numbers
 
 
-def _crossing(plan: Plan, edges: float, rank: float, k: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Communities(JsonRecord):
+    """Shares of edges between communities: of all edges, of those that the first layer keeps (None if it keeps none),
+    and weighted by gates; and the share of edges kept."""
+
+    test: float
+    crossing_before: float
+    crossing_kept: float | None = None
+    crossing_weighted: float | None = None
+    edges_kept: float = 0.0
+
+
+FIGURES: dict[str, type[JsonRecord]] = {"curve": Curve, "communities": Communities}
+
+
+def _jobs(plan: Plan, term: str, beta: float, share: float) -> list[Job]:
+    variant = Variant.of("synthetic", same_label=share)
+    given = {
+        "dataset": "synthetic",
+        "backbone": "gcn",
+        "method": "ptdnet",
+        "l0_weight": 0.0,
+        "rank_weight": 0.0,
+        term: beta,
+    }
+    runs = [plan.job(seed, variant, **given) for seed in plan.seeds(SEEDS)]
+    return [replace(job, measure="regularizers", what="curve") for job in runs]
+
+
+def _crossing(plan: Plan, l0_weight: float, rank_weight: float, k: int) -> list[Job]:
     given: dict[str, Any] = {"dataset": "planted", "backbone": "gcn", "method": "ptdnet"}
-    given.update(edges=edges, rank=rank, rank_k=k)
-    runs = [plan.job(seed, {"make": "planted"}, **given) for seed in plan.seeds(SEEDS)]
-    return [{**job, "measure": "regularizers", "what": "communities"} for job in runs]
+    given.update(l0_weight=l0_weight, rank_weight=rank_weight, rank_k=k)
+    runs = [plan.job(seed, Variant.of("planted"), **given) for seed in plan.seeds(SEEDS)]
+    return [replace(job, measure="regularizers", what="communities") for job in runs]
 
 
-def jobs(plan: Plan) -> list[dict[str, Any]]:
+def jobs(plan: Plan) -> list[Job]:
     found = [
         job
         for term in TERMS
@@ -56,24 +95,31 @@ def jobs(plan: Plan) -> list[dict[str, Any]]:
     return found + [job for setting in CROSSING for job in _crossing(plan, *setting)]
 
 
-def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
-    """A run, its mean gate over epochs, and what its gates are after the last; or the share of edges between
-    communities, before and after dropping."""
-    settings, data = replace(settings_of(job), threads=1), graph_of(job, data_dir)
-    if job["what"] == "communities":
+def measure(job: Job, data_dir: Any) -> Curve | Communities:
+    """Trains, and records the mean gate over epochs, or the share of edges between communities before and after
+    dropping."""
+    settings, data = replace(job.settings, threads=1), data_of(job, data_dir)
+    if job.what == "communities":
         return _communities(settings, data)
     done = train(settings, data, progress=False).seeds[0]
-    rows, same = done["history"][:: max(1, settings.epochs // 50)], float(job["data"]["same_label"])
-    means = [same * row["gate_same"][0] + (1 - same) * row["gate_other"][0] for row in rows]
-    return {
-        **{name: done["result"][name] for name in ("val", "test", "best_epoch")},
-        **{name: done["history"][-1][name] for name in ("kept", "gate_same", "gate_other")},
-        "epoch": [row["epoch"] for row in rows],
-        "gate": [round(mean, 4) for mean in means],
+    rows, same = done.history[:: max(1, settings.epochs // 50)], dict(job.variant.options)["same_label"]
+    gates: dict[str, Any] = {
+        name: getattr(done.history[-1], name) for name in ("edges_kept", "gate_same", "gate_other")
     }
+    means = [
+        same * row.gate_same[0] + (1 - same) * row.gate_other[0] for row in rows if row.gate_same and row.gate_other
+    ]
+    return Curve(
+        val=done.result.val,
+        test=done.result.test,
+        best_epoch=done.result.best_epoch,
+        epoch=tuple(row.epoch for row in rows),
+        gate=tuple(round(mean, 4) for mean in means),
+        **gates,
+    )
 
 
-def _communities(settings: Any, data: Any) -> dict[str, Any]:
+def _communities(settings: Any, data: Any) -> Communities:
     from scipy.sparse import csr_matrix
     from sklearn.cluster import SpectralClustering
 
@@ -91,35 +137,34 @@ def _communities(settings: Any, data: Any) -> dict[str, Any]:
     u, v = (x.numpy() for x in small.edges())
     z = small.edata["gate"][:, 0].numpy()
     cross = clusters[u] != clusters[v]
-    return {
-        "test": trainer.finish()["result"]["test"],
-        "before": float((clusters[src] != clusters[dst]).mean()),
-        "kept": float(cross.mean()) if len(cross) else None,
-        "weighted": float(z[cross].sum() / z.sum()) if len(z) else None,
-        "share": len(u) / len(src),
-    }
+    return Communities(
+        test=trainer.finish().result.test,
+        crossing_before=float((clusters[src] != clusters[dst]).mean()),
+        crossing_kept=float(cross.mean()) if len(cross) else None,
+        crossing_weighted=float(z[cross].sum() / z.sum()) if len(z) else None,
+        edges_kept=len(u) / len(src),
+    )
 
 
 def text(plan: Plan, records: Records) -> str:
     parts = []
     betas, shares = plan.few(BETAS), plan.few(SHARES)
     falls: dict[str, bool] = {}
-    best: dict[tuple[str, float], list[float]] = {}  # more than one where validation is equal
+    best: dict[tuple[str, float], list[float]] = {}  # several if their validation is equal
     for term, name in TERMS.items():
         lines = []
         for share in shares:
             found = {beta: Runs(records, _jobs(plan, term, beta, share)) for beta in betas}
             there = {beta: runs for beta, runs in found.items() if len(runs)}
             if len(there) == len(found):
-                most_val = max(runs.val for runs in there.values())
-                best[term, share] = [beta for beta, runs in there.items() if runs.val == most_val]
-                least, most = (_kept(there[beta]) for beta in (betas[0], betas[-1]))
-                falls[f"{name} at {share}"] = most < least
+                maximum = max(runs.val for runs in there.values())
+                best[term, share] = [beta for beta, runs in there.items() if runs.val == maximum]
+                falls[f"{name} at {share}"] = _kept(there[betas[-1]]) < _kept(there[betas[0]])
             cells = [f"{runs} / {_kept(runs):.2f}" if len(runs) else NONE for runs in found.values()]
             lines.append([f"{share:.2f}", *cells])
-        head = ["same-label edges", *(f"{name.split(',')[0]} = {beta:g}" for beta in betas)]
+        head = ["share of same-label edges", *(f"{name.split(',')[0]} = {beta:g}" for beta in betas)]
         parts.append(
-            f"\n{name}: test accuracy, spread / share of edges kept in the first layer after the last epoch:\n\n"
+            f"\n{name}: test accuracy ± spread / share of edges that the first layer keeps after the last epoch:\n\n"
             + markdown(head, lines)
         )
         strongest = {f"at {share:.2f}": Runs(records, _jobs(plan, term, betas[-1], share)) for share in shares}
@@ -129,7 +174,7 @@ def text(plan: Plan, records: Records) -> str:
         chosen = [best.get((term, share), []) for term in TERMS]
         lines.append([f"{share:.2f}", *(" or ".join(f"{x:g}" for x in of) or NONE for of in chosen)])
         lines[-1] += [f"{x:g}" for x in PAPER_BEST[share]]
-    head = ["same-label edges", "best β1", "best β2", "paper's β1", "paper's β2"]
+    head = ["share of same-label edges", "best β1", "best β2", "paper's β1", "paper's β2"]
     parts.append(f"\nBest by validation, {SEEDS} seeds; our L0 term is the mean over edges:\n\n{markdown(head, lines)}")
     poorer = {
         name: min(best[term, shares[-1]]) > max(best[term, shares[0]])
@@ -137,38 +182,52 @@ def text(plan: Plan, records: Records) -> str:
         if (term, shares[-1]) in best and (term, shares[0]) in best
     }
     lines, fewer, alone = [], {}, None
-    for (edges, rank, k), paper in CROSSING.items():
-        found_ = records.of(_crossing(plan, edges, rank, k))
-        line = [f"β1 = {edges:g}, β2 = {rank:g}" + (f", K = {k}" if rank else ""), *[NONE] * 5, number(paper)]
+    for (l0_weight, rank_weight, k), paper in CROSSING.items():
+        found_ = records.of(_crossing(plan, l0_weight, rank_weight, k))
+        line = [
+            f"β1 = {l0_weight:g}, β2 = {rank_weight:g}" + (f", K = {k}" if rank_weight else ""),
+            *[NONE] * 5,
+            number(paper),
+        ]
         if found_:
             means: dict[str, float | None] = {}
-            for name in ("before", "kept", "weighted", "share"):
-                known = [record[name] for record in found_ if record[name] is not None]  # no edge, no share of edges
+            for name in ("crossing_before", "crossing_kept", "crossing_weighted", "edges_kept"):
+                known = [x for figures in found_ if (x := getattr(figures, name)) is not None]
                 means[name] = fmean(known) if known else None
             line[1:6] = [*(number(x) for x in means.values()), str(len(found_))]
-            share = means["weighted"]
-            if not edges and not rank:
+            share = means["crossing_weighted"]
+            if not l0_weight and not rank_weight:
                 alone = share
-            elif not edges and share is not None and alone is not None:
+            elif not l0_weight and share is not None and alone is not None:
                 fewer[f"K = {k}"] = share < alone
         lines.append(line)
-    head = ["", "before", "of kept edges", "weighted by gates", "edges kept", "seeds", "paper (before: 0.211)"]
+    head = [
+        "",
+        "all edges",
+        "kept edges",
+        "weighted by gates",
+        "share of edges kept",
+        "seeds",
+        "paper (all edges: 0.211)",
+    ]
     parts.append(
-        f"\nEdges between communities (spectral clustering, {COMMUNITIES}), planted partition, first layer after the "
-        "last epoch:\n\n" + markdown(head, lines)
+        f"\nShare of edges between communities ({COMMUNITIES}, by spectral clustering) on the planted partition, in "
+        "the first layer after the last epoch:\n\n" + markdown(head, lines)
     )
     parts.append("\n![effects of the regularizers](results/regularizers.png)\n")
-    said = claim("The largest coefficient keeps fewer edges than none", falls)
-    said += claim("The poorest graph wants larger coefficients than the best one", poorer)
+    said = claim("The largest coefficient keeps fewer edges than a coefficient of 0", falls)
+    said += claim(
+        "The graph with the fewest same-label edges needs larger coefficients than that with the most", poorer
+    )
     return (
         said
-        + claim("The low-rank term lowers the share of edges between communities below that of the task alone", fewer)
+        + claim("The low-rank term lowers the share of edges between communities below that without both terms", fewer)
         + "".join(parts)
     )
 
 
 def _kept(runs: Runs) -> float:
-    return fmean(record["kept"][0] for record in runs.records)
+    return fmean(figures.edges_kept[0] for figures in runs.figures)
 
 
 def draw(plan: Plan, records: Records, folder: Path) -> None:
@@ -183,7 +242,7 @@ def draw(plan: Plan, records: Records, folder: Path) -> None:
         axes[place].set_xscale("symlog", linthresh=BETAS[1])
         for beta in plan.few(BETAS):
             for record in records.of(_jobs(plan, term, beta, SHARES[-1])[:1]):
-                axes[2 + place].plot(record["epoch"], record["gate"], label=f"{beta:g}")
+                axes[2 + place].plot(record.epoch, record.gate, label=f"{beta:g}")
         axes[2 + place].set(
             xlabel="epoch",
             ylabel="mean gate, first layer",

@@ -1,61 +1,97 @@
-"""The search for settings: the same number of trials for every method, chosen by validation alone."""
+"""Searches settings for every data set, backbone and method, with the same number of trials for every method."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
-from typing import Any, Callable
-from zlib import crc32
+from typing import Any
 
-from ..train import Settings, resolve
+from ..data.names import DataName
+from ..train import resolve
+from ..train.atomic import write_atomic
+from ..train.results import JsonRecord, Numbers
+from ..train.search import Run, Score, Search, read_space, trials_of
 from ..train.settings import DEFAULTS, METHODS, read_toml, update_defaults
-from ..train.sweep import import_optuna, search_space, suggest
-from ..train.write import write_whole
-from .jobs import Plan
-from .queue import Records, run
-from .rows import BACKBONES
+from .jobs import Job, Plan
+from .methods import BACKBONES
+from .queue import run
+from .records import Records
 
 SEARCHED = (
     *("cora", "cora+20000", "citeseer", "pubmed", "ppi", "synthetic"),
     *("cora-link", "citeseer-link", "pubmed-link"),
 )
-FINALISTS = 4  # one trial in so many is run with more seeds
 SEEDS = 3
 
 
-def cells_of(name: str) -> list[dict[str, Any]]:
-    """The settings that are searched for a data set: its backbones with every method. On PPI one search a backbone,
-    with Basic, serves all methods."""
+@dataclass(frozen=True)
+class Cell(JsonRecord):
+    """What is searched at a time: settings for a data set, backbone and method."""
+
+    dataset: str
+    backbone: str
+    method: str
+    noise_edges: int = 0
+    task: str = "node"
+
+    @property
+    def name(self) -> str:
+        """The name of its data, and of its file of defaults."""
+        return str(DataName(self.dataset, self.noise_edges, self.task))
+
+
+@dataclass(frozen=True)
+class Trial(JsonRecord):
+    """The values of a trial, and the validation metric and loss of each of its runs."""
+
+    values: dict[str, Any]
+    val: Numbers
+    val_loss: Numbers
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """A line of ``search.jsonl``: a cell, all its trials, and the number of the best."""
+
+    cell: Cell
+    chosen: int
+    trials: tuple[Trial, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cell": self.cell.to_json(),
+            "chosen": self.chosen,
+            "trials": [trial.to_json() for trial in self.trials],
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> SearchRecord:
+        trials = tuple(Trial.from_json(trial) for trial in found["trials"])
+        return cls(Cell.from_json(found["cell"]), found["chosen"], trials)
+
+
+def read_searches(folder: Path) -> list[SearchRecord]:
+    """The searches that are recorded in a folder."""
+    path = folder / "search.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [SearchRecord.from_json(json.loads(line)) for line in lines]
+
+
+def cells_of(name: str) -> list[Cell]:
+    """The cells of a data set: its backbones with every method. On PPI, Basic's settings serve all methods."""
     if name not in SEARCHED:
         raise ValueError(f"there is no search for {name!r}; there are {', '.join(SEARCHED)}. See `dgl-ptdnet sweep`")
-    dataset, _, noise = name.removesuffix("-link").partition("+")
-    cell: dict[str, Any] = {"dataset": dataset, "noise_edges": int(noise or 0)}
-    if name.endswith("-link"):
-        cell["task"] = "link"
-    small = dataset == "synthetic" or name.endswith("-link")
+    data = DataName.parse(name)
+    small = data.dataset == "synthetic" or data.task == "link"
     methods = ("basic",) if name == "ppi" else METHODS
     return [
-        {**cell, "backbone": backbone, "method": method}
+        Cell(data.dataset, backbone, method, data.noise_edges, data.task)
         for backbone in (("gcn",) if small else BACKBONES if name == "ppi" else (*BACKBONES, "gin"))
         for method in methods
-        if method != "mlp" or (backbone == "gcn" and "task" not in cell)
+        if method != "mlp" or (backbone == "gcn" and data.task == "node")
     ]
-
-
-def trials_of(settings: Settings, space: dict[str, Any], number: int) -> list[dict[str, Any]]:
-    """What is tried: the settings themselves, then random draws. A trial's number gives what methods have in common the
-    same values for all of them: so no method wins by luckier ones."""
-    optuna = import_optuna()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    drawn = [{name: getattr(settings, name) for name in space}, *({} for _ in range(number - 1))]
-    for name, what in space.items():
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=crc32(name.encode())))
-        for trial in drawn[1:]:
-            value = suggest(study.ask(), name, what)
-            trial[name] = float(f"{value:.3g}") if isinstance(value, float) else value
-    return drawn
 
 
 def search(
@@ -68,91 +104,83 @@ def search(
     workers: int = 0,
     say: Callable[[str], Any] = lambda line: None,
 ) -> None:
-    """Searches the settings of data sets, one after the other, and writes what is best into their files of defaults.
+    """Searches settings for data sets as :class:`dgl_ptdnet.train.search.Search` does, with 3 seeds, and writes the
+    best into their files of defaults.
 
-    Every trial is a run of one seed; the best quarter of them is run with two seeds more, and the best of these by the
-    mean over seeds of the validation metric, then of the validation loss, is taken. ``search.jsonl`` says what was
-    tried. What has a table in its file of defaults is not searched again.
+    ``search.jsonl`` in the folder of records gets all trials. Cells that have a table in their file of defaults are
+    skipped.
 
     Parameters
     ----------
     names : list[str]
-        Of :data:`SEARCHED`.
+        Some of :data:`SEARCHED`.
     records : Records
-        Where the runs' records go.
+        What has finished; it gets the figures of the runs.
     plan : Plan
-        Everything or a smoke version; that writes its defaults into the folder of records.
+        With ``quick``, files of defaults are written into the folder of records.
     trials : int
-        How many settings are tried for each backbone and method.
+        Number of trials for each cell. Default: 16.
     data_dir, workers
-        As those of :func:`dgl_ptdnet.studies.queue.run`.
+        As for :func:`dgl_ptdnet.studies.queue.run`.
     say : callable
-        Is given a line for each data set.
+        Called with a line of text after each data set.
     """
     folder = records.folder / "defaults" if plan.quick else DEFAULTS
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         path, own = folder / f"{name}.toml", DEFAULTS / f"space-{name}.toml"
         tables = read_toml(path) if path.exists() else {}
-        cells = [c for c in cells_of(name) if c["backbone"] not in tables.get(c["method"], {})]
-        started = [_Cell(cell, own if own.exists() else None, trials, plan) for cell in cells]
-        first = [job for cell in started for job in cell.jobs(range(len(cell.trials)), [0])]
-        run(first, records, data_dir=data_dir, workers=workers, name=f"search {name}, 1 of 2")
-        more = [job for cell in started for job in cell.jobs(cell.finalists(records), range(1, SEEDS))]
-        run(more, records, data_dir=data_dir, workers=workers, name=f"search {name}, 2 of 2")
-        for cell in started:
-            best = cell.trials[cell.best(records)]
-            _remember(records.folder / "search.jsonl", cell.record(records))
+        cells = [cell for cell in cells_of(name) if cell.backbone not in tables.get(cell.method, {})]
+        started = [_CellSearch(cell, own if own.exists() else None, trials, plan, records) for cell in cells]
+        for place, runs_of in enumerate((_CellSearch.first_jobs, _CellSearch.more_jobs), 1):
+            jobs = [job for cell in started for job in runs_of(cell)]
+            run(jobs, records, data_dir=data_dir, workers=workers, name=f"search {name}, {place} of 2")
+        for cell_search in started:
+            found = cell_search.record()
+            _write(records.folder / "search.jsonl", found)
             if not path.exists():
-                write_whole(path, f"# Found by `dgl-ptdnet reproduce --search --dataset {name} --trials {trials}`.\n")
-            methods = METHODS if name == "ppi" else [cell.cell["method"]]
-            for method in sorted(methods, key=lambda method: method == "basic"):  # last what says that all is done
-                update_defaults(path, method, cell.cell["backbone"], best)
-        say(
-            f"{name}: {len(cells)} searches of {trials} trials, see {path}"
-            if cells
-            else f"{name}: is in {path} already"
-        )
+                write_atomic(path, f"# Found by `dgl-ptdnet reproduce --search --dataset {name} --trials {trials}`.\n")
+            methods = METHODS if name == "ppi" else [found.cell.method]
+            for method in sorted(methods, key=lambda method: method == "basic"):  # Basic marks a finished cell of PPI
+                update_defaults(path, method, found.cell.backbone, found.trials[found.chosen].values)
+        done = f"{len(cells)} searches of {trials} trials, see {path}" if cells else f"already searched, see {path}"
+        say(f"{name}: {done}")
 
 
-class _Cell:
-    """The search for one data set, backbone and method."""
+class _CellSearch:
+    """The search of a cell, whose scores come from records."""
 
-    def __init__(self, cell: dict[str, Any], space: Path | None, trials: int, plan: Plan) -> None:
-        self.cell, self.plan, self.settings = cell, plan, resolve(cell, seeds=1)
-        self.trials = trials_of(self.settings, search_space(self.settings, space), trials)
+    def __init__(self, cell: Cell, space: Path | None, trials: int, plan: Plan, records: Records) -> None:
+        self.cell, self.plan, self.records = cell, plan, records
+        settings = resolve(cell.to_json(), seeds=1)
+        values = trials_of(settings, read_space(settings, space), trials)
+        self.search = Search(settings, values, range(SEEDS))
 
-    def jobs(self, numbers: Any, seeds: Any) -> list[dict[str, Any]]:
-        runs = [replace(self.settings, **self.trials[n], first_seed=seed) for n in numbers for seed in seeds]
-        return [self.plan.job_of(settings) for settings in runs]
+    def _job(self, run: Run) -> Job:
+        return self.plan.job_of(self.search.settings_of(run))
 
-    def _order(self, numbers: Any, seeds: int, records: Records) -> list[int]:
-        """Trials, from the best on: by validation over some seeds."""
+    def _scores(self) -> dict[Run, Score]:
+        runs = [(trial, seed) for trial in range(len(self.search.trials)) for seed in self.search.seeds]
+        found = {run: self.records.get(self._job(run)) for run in runs}
+        return {run: Score.of(figures) for run, figures in found.items() if figures is not None}
 
-        def score(number: int) -> tuple[float, float]:
-            found = records.of(self.jobs([number], range(seeds)))
-            return fmean(r["val"] for r in found), -fmean(r["val_loss"] for r in found)
+    def first_jobs(self) -> list[Job]:
+        return [self._job(run) for run in self.search.first_runs()]
 
-        return sorted(numbers, key=score, reverse=True)
+    def more_jobs(self) -> list[Job]:
+        return [self._job(run) for run in self.search.more_runs(self._scores())]
 
-    def finalists(self, records: Records) -> list[int]:
-        """The trials that are best with the first seed."""
-        return self._order(range(len(self.trials)), 1, records)[: max(1, len(self.trials) // FINALISTS)]
-
-    def best(self, records: Records) -> int:
-        """The finalist that is best with all seeds."""
-        return self._order(self.finalists(records), SEEDS, records)[0]
-
-    def record(self, records: Records) -> dict[str, Any]:
-        rows, finalists = [], self.finalists(records)
-        for number, values in enumerate(self.trials):
-            found = records.of(self.jobs([number], range(SEEDS if number in finalists else 1)))
-            rows.append({**values, "val": [r["val"] for r in found], "val_loss": [r["val_loss"] for r in found]})
-        return {"cell": self.cell, "chosen": self.best(records), "trials": rows}
+    def record(self) -> SearchRecord:
+        scores, trials = self._scores(), []
+        finalists = self.search.finalists(scores)
+        for number, values in enumerate(self.search.trials):
+            seeds = self.search.seeds if number in finalists else self.search.seeds[:1]
+            found = [scores[number, seed] for seed in seeds]
+            trials.append(Trial(values, tuple(x.val for x in found), tuple(x.val_loss for x in found)))
+        return SearchRecord(self.cell, self.search.best(scores), tuple(trials))
 
 
-def _remember(path: Path, record: dict[str, Any]) -> None:
-    """Puts a cell's record in the place of an older one."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    others = [line for line in lines if json.loads(line)["cell"] != record["cell"]]
-    write_whole(path, "".join(f"{line}\n" for line in [*others, json.dumps(record)]))
+def _write(path: Path, record: SearchRecord) -> None:
+    """Writes a record in place of an older one of the same cell."""
+    others = [other for other in read_searches(path.parent) if other.cell != record.cell]
+    write_atomic(path, "".join(json.dumps(x.to_json()) + "\n" for x in [*others, record]))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..data.pairs import linked_pairs
+from ..data.undirected import ends_of_pairs, linked_pairs
 from ..train import Settings
-from .jobs import Plan, graph_of
-from .queue import Records
-from .tables import NONE, claim, markdown
+from ..train.results import JsonRecord
+from .claims import claim
+from .jobs import Job, Plan, data_of
+from .records import Records
+from .runs import NONE
+from .tables import markdown
 
 TITLE = "Data sets (tables 1 and 2)"
 DATASETS = ("cora", "citeseer", "pubmed", "ppi", "synthetic")
@@ -22,17 +26,35 @@ PAPER = {
 }
 
 
-def _job(plan: Plan, dataset: str) -> dict[str, Any]:
-    return {**plan.job_of(Settings(dataset=dataset, method="basic", seeds=1)), "measure": "statistics"}
+@dataclass(frozen=True)
+class Counts(JsonRecord):
+    """Sizes of a data set; ``same`` and ``other``: linked pairs of nodes with equal and with different labels."""
+
+    nodes: int
+    pairs: int
+    feats: int
+    classes: int
+    train: int
+    val: int
+    test: int
+    same: int | None = None
+    other: int | None = None
 
 
-def jobs(plan: Plan) -> list[dict[str, Any]]:
+FIGURES = {"": Counts}
+
+
+def _job(plan: Plan, dataset: str) -> Job:
+    return replace(plan.job_of(Settings(dataset=dataset, method="basic", seeds=1)), measure="statistics")
+
+
+def jobs(plan: Plan) -> list[Job]:
     return [_job(plan, dataset) for dataset in DATASETS]
 
 
-def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
-    """Counts; linked pairs of nodes without self-loops, however many edges a pair has."""
-    data = graph_of(job, data_dir)
+def measure(job: Job, data_dir: Any) -> Counts:
+    """Counts nodes and linked pairs. A pair counts once, whatever the number of its edges; self-loops do not count."""
+    data = data_of(job, data_dir)
     found: dict[str, Any] = {"nodes": 0, "pairs": 0, "feats": data.num_feats, "classes": data.num_classes}
     found.update(dict.fromkeys(("train", "val", "test"), 0))
     same = 0
@@ -43,8 +65,9 @@ def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
         for name in ("train", "val", "test"):
             found[name] += int(g.ndata[f"{name}_mask"].sum())
         if not data.multilabel:
-            same += int((label[pairs // g.num_nodes()] == label[pairs % g.num_nodes()]).sum())
-    return found if data.multilabel else {**found, "same": same, "other": found["pairs"] - same}
+            u, v = ends_of_pairs(pairs)
+            same += int((label[u] == label[v]).sum())
+    return Counts(**found) if data.multilabel else Counts(**found, same=same, other=found["pairs"] - same)
 
 
 def text(plan: Plan, records: Records) -> str:
@@ -53,12 +76,23 @@ def text(plan: Plan, records: Records) -> str:
 
     lines, equal = [], {}
     for dataset in DATASETS:
-        record = records.get(_job(plan, dataset)) or {}
-        ours = [record.get(column) for column in COLUMNS]
+        counts = records.get(_job(plan, dataset))
+        ours = [getattr(counts, column, None) for column in COLUMNS]
         lines += [row(dataset, ours), row("the paper's", PAPER[dataset])]
-        if record and dataset != "synthetic":
+        if counts and dataset != "synthetic":
             equal[dataset] = all(p is None or p == x for p, x in zip(PAPER[dataset], ours))
-    head = ["", "nodes", "linked pairs", "features", "classes", "train", "val", "test", "same label", "different label"]
+    head = [
+        "",
+        "nodes",
+        "linked pairs",
+        "features",
+        "classes",
+        "train",
+        "val",
+        "test",
+        "same label",
+        "different labels",
+    ]
     said = claim("The counts are the paper's", equal)
-    why = "Pairs are counted once here, and without self-loops; the paper's edges are lines of the published files.\n\n"
+    why = "Here each linked pair counts once, and self-loops do not; the paper counts lines of the published files.\n\n"
     return said + why + markdown(head, lines)

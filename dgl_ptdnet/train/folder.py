@@ -1,152 +1,194 @@
-"""The folder of a run: every file in it is whole at any moment, and a run goes on from it."""
+"""The folder of a run. Each file in it is complete at any moment, so a run that was killed can be resumed."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..data import Dataset
 from ..data.dataset import SPLITS
+from ..errors import first_line
+from .atomic import locked, write_atomic
+from .results import BestState, Epoch, Metrics, SeedResult, SeedRun
 from .settings import Settings, read_settings
-from .write import locked, write_whole
+
+if TYPE_CHECKING:
+    from .loop import Trainer
 
 _CHECKPOINT_SECONDS = 0.5
-_VERSION = 1
+_VERSION = 2
+_BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, RuntimeError)  # from contents that are wrong
 
 
-def write_state(path: Path, state: Any) -> None:
+def write_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Writes a checkpoint file."""
     buffer = io.BytesIO()
     torch.save({"version": _VERSION, **state}, buffer)
-    write_whole(path, buffer.getvalue())
+    write_atomic(path, buffer.getvalue())
 
 
-def read_state(path: Path, remedy: str, *names: str) -> Any:
-    """What :func:`write_state` wrote, with the entries that it must have. Nothing in the file is executed."""
+@contextmanager
+def naming(path: Path, remedy: str) -> Iterator[None]:
+    """Turns errors from the contents of a file into one that names the file."""
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        yield
+    except _BROKEN as error:
+        what = f"{type(error).__name__}: " if isinstance(error, (KeyError, IndexError)) else ""
+        raise ValueError(f"{path} is broken or from another version ({what}{first_line(error)}). {remedy}") from error
+
+
+def read_state(path: Path, remedy: str) -> dict[str, Any]:
+    """Reads what :func:`write_state` wrote. Only tensors and plain values are loaded; no code is run."""
+    with naming(path, remedy):
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except FileNotFoundError:
+            raise
+        except pickle.UnpicklingError as error:  # torch's own message advises to load the file unsafely
+            raise ValueError("it is not a file of tensors and numbers only") from error
+        except Exception as error:  # a broken file raises nearly anything
+            raise ValueError(first_line(error)) from error
         if state["version"] != _VERSION:
             raise ValueError(f"it is of version {state['version']}")
-        if missing := [name for name in names if name not in state]:
-            raise ValueError(f"it has no {' and no '.join(missing)}")
-        return state
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # a broken file raises nearly anything
-        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
-        raise ValueError(f"{path} is broken or not of this version ({reason}). {remedy}") from error
+    return state
+
+
+def read_model(path: Path, remedy: str) -> tuple[SeedRun, int]:
+    """A finished seed, and the setting ``epochs`` with which it was trained."""
+    state = read_state(path, remedy)
+    with naming(path, remedy):
+        history = [Epoch.from_json(row) for row in state["history"]]
+        result, best = SeedResult.from_json(state["result"]), BestState.from_state(state["best"])
+        return SeedRun(result, history, state["degrees"], best), int(state["epochs"])
 
 
 class RunFolder:
-    """Files of a run of several seeds.
+    """The files of a run of several seeds.
 
-    ``settings.toml``: the settings. ``data.json``: by what its data is known again. ``checkpoint.pt``: results of the
-    seeds that ended, and the state of the one that has not. ``model-SEED.pt``: the best state. ``log.jsonl``: a line
-    for each epoch. ``metrics.json`` and pictures: written when all seeds have ended.
+    ``settings.toml``: the settings. ``data.json``: a fingerprint of the data, to detect changes on resume.
+    ``state-SEED.pt``: all that is needed to resume a seed. ``model-SEED.pt``: result and best network of a seed that
+    has finished. ``log.jsonl``: a line for each epoch. ``metrics.json`` and pictures: written when all seeds have
+    finished.
     """
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self.path, self.settings = path, settings
-        self.finished: list[dict[str, Any]] = []
-        self.metrics: dict[str, Any] = {}
-        self._state: dict[str, Any] = {}
+        self.finished: list[SeedRun] = []
         self._written, self._pause = time.monotonic(), _CHECKPOINT_SECONDS
         self._board: Any = None
         if (path / "settings.toml").exists():
             self._open()
         else:
-            write_whole(path / "settings.toml", settings.to_toml())
+            write_atomic(path / "settings.toml", settings.to_toml())
 
     @classmethod
     @contextmanager
     def open(cls, path: Path, settings: Settings) -> Iterator[RunFolder]:
-        """The folder of a new run or of one that goes on, for this process alone."""
+        """The folder of a new run or of one to be resumed, locked for this process."""
         path.mkdir(parents=True, exist_ok=True)
         others = any(not file.name.startswith(".") for file in path.iterdir())
         if others and not (path / "settings.toml").exists():
-            raise ValueError(f"{path} is not empty, and not a run. Choose another --out, or empty it")
+            raise ValueError(f"{path} is not empty, and not the folder of a run. Choose another --out, or empty it")
         with locked(path):
             yield cls(path, settings)
 
     def _open(self) -> None:
         theirs, ours = read_settings(self.path / "settings.toml"), asdict(self.settings)
         differ = [name for name in ours if theirs.get(name) != (list(x) if isinstance(x := ours[name], tuple) else x)]
-        if differ:
+        more = differ == ["epochs"] and isinstance(theirs.get("epochs"), int) and theirs["epochs"] < ours["epochs"]
+        if differ and not more:
             changes = ", ".join(f"{name} = {theirs.get(name)!r} there, {ours[name]!r} here" for name in differ)
             raise ValueError(f"{self.path} holds a run with other settings ({changes}). Choose another --out")
-        if (self.path / "checkpoint.pt").exists():
-            remedy = "Delete it to begin the run anew, or bring it back from a copy"
-            state = read_state(self.path / "checkpoint.pt", remedy, "finished", "running")
-            self.finished, self._state = state["finished"], state["running"]
-            for seed in self.finished:
-                path = self.path / f"model-{seed['result']['seeds']}.pt"
-                try:
-                    seed["best"] = read_state(path, "Delete checkpoint.pt to begin the run anew", "model")
-                except FileNotFoundError as error:
-                    raise ValueError(f"{path} is missing. Delete checkpoint.pt to begin the run anew") from error
-        if len(self.finished) == self.settings.seeds:
-            self.metrics = read_metrics(self.path)
-        if not self.metrics:
-            rows = [(seed["result"]["seeds"], row) for seed in self.finished for row in seed["history"]]
-            rows += [(self._state["seed"], row) for row in self._state.get("history", [])]
-            write_whole(self.path / "log.jsonl", "".join(_line(seed, row) for seed, row in rows))
+        if more:
+            write_atomic(self.path / "settings.toml", self.settings.to_toml())
+        for seed in range(self.settings.first_seed, self.settings.first_seed + self.settings.seeds):
+            path = self._model(seed)
+            if not path.exists():
+                break
+            run, epochs = read_model(path, "Delete it to train this seed again")
+            if run.result.seed != seed:
+                raise ValueError(f"{path} is of seed {run.result.seed}. Delete it to train this seed again")
+            if epochs != self.settings.epochs:
+                break
+            self.finished.append(run)
+        if not self.complete:
+            rows = [_line(run.result.seed, row) for run in self.finished for row in run.history]
+            write_atomic(self.path / "log.jsonl", "".join(rows))
 
-    def resume(self, trainer: Any) -> None:
-        """Brings a new trainer to the state of the checkpoint, if that is of its seed."""
-        if self._state.get("seed") == trainer.seed:
-            trainer.load_state_dict(self._state)
-        self._state = {}
+    @property
+    def complete(self) -> bool:
+        """Whether all seeds have finished."""
+        return len(self.finished) == self.settings.seeds
+
+    def _model(self, seed: int) -> Path:
+        return self.path / f"model-{seed}.pt"
+
+    def _state(self, seed: int) -> Path:
+        return self.path / f"state-{seed}.pt"
+
+    def resume(self, trainer: Trainer) -> None:
+        """Sets a new trainer to the state that is stored for its seed, if there is one."""
+        path, remedy = self._state(trainer.seed), "Delete it to train this seed again"
+        if path.exists():
+            state = read_state(path, remedy)
+            with naming(path, remedy):
+                trainer.load_state_dict(state)
+            self._log(trainer.seed, trainer.history)
         self._board = _tensorboard(self.path / "tensorboard" / f"seed-{trainer.seed}", trainer.epoch)
 
-    def epoch(self, trainer: Any, row: dict[str, Any]) -> None:
-        """Logs an epoch; now and then writes a checkpoint."""
+    def _log(self, seed: int, rows: list[Epoch]) -> None:
         with open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
-            file.write(_line(trainer.seed, row))
+            file.write("".join(_line(seed, row) for row in rows))
+
+    def epoch(self, trainer: Trainer, row: Epoch) -> None:
+        """Logs an epoch, and writes a checkpoint if the last one is old enough."""
+        self._log(trainer.seed, [row])
         if self._board:
-            for name, value in row.items():
+            for name, value in row.to_json().items():
                 values = {f"{name}/{k}": x for k, x in enumerate(value)} if isinstance(value, list) else {name: value}
                 for tag, number in values.items():
-                    self._board.add_scalar(tag, number, row["epoch"])
+                    self._board.add_scalar(tag, number, row.epoch)
         if time.monotonic() - self._written >= self._pause:
             begin = time.monotonic()
-            self._checkpoint({"seed": trainer.seed, **trainer.state_dict()})
+            write_state(self._state(trainer.seed), trainer.state_dict())
             self._written = time.monotonic()
             self._pause = max(_CHECKPOINT_SECONDS, 20 * (self._written - begin))  # at most a twentieth of the time
 
-    def end_seed(self) -> None:
-        """Writes down the last of ``finished``."""
-        write_state(self.path / f"model-{self.finished[-1]['result']['seeds']}.pt", self.finished[-1]["best"])
-        self._checkpoint({})
+    def end_seed(self, trainer: Trainer) -> SeedRun:
+        """Tests the best network of a seed, and writes it, its result, and the state for training it longer."""
+        write_state(self._state(trainer.seed), trainer.state_dict())
+        run = trainer.finish()
+        best, history = run.best.to_state(), [row.to_json() for row in run.history]
+        figures = {"result": run.result.to_json(), "history": history, "degrees": run.degrees, "best": best}
+        write_state(self._model(trainer.seed), {"epochs": self.settings.epochs, **figures})
         if self._board:
             self._board.close()
+        return run
 
-    def _checkpoint(self, running: dict[str, Any]) -> None:
-        finished = [{name: value for name, value in seed.items() if name != "best"} for seed in self.finished]
-        write_state(self.path / "checkpoint.pt", {"finished": finished, "running": running})
-
-    def complete(self, metrics: dict[str, Any]) -> None:
-        write_whole(self.path / "metrics.json", json.dumps(metrics, indent=1) + "\n")
+    def write_metrics(self, metrics: Metrics) -> None:
+        write_atomic(self.path / "metrics.json", json.dumps(metrics.to_json(), indent=1) + "\n")
 
 
-def read_metrics(folder: Path) -> dict[str, Any]:
-    """What a folder's ``metrics.json`` says; nothing where there is none, or a broken one: it can be made anew."""
+def read_metrics(folder: Path) -> Metrics | None:
+    """The ``metrics.json`` of a folder; None if it is missing or broken: it can be computed again."""
     try:
-        found = json.loads((folder / "metrics.json").read_text())
+        return Metrics.from_json(json.loads((folder / "metrics.json").read_text()))
     except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and "val" in found else {}
+        return None
 
 
 def fingerprint(data: Dataset) -> str:
-    """A number that is another one for other graphs, features, labels or splits."""
+    """A hash of the graphs, features, labels and splits."""
     found = hashlib.sha256()
     for g in data.graphs:
         fields = [*g.edges(), *(g.ndata[name] for name in ("feat", "label", *(f"{split}_mask" for split in SPLITS)))]
@@ -158,24 +200,27 @@ def fingerprint(data: Dataset) -> str:
 
 
 def check_data(folder: Path, seed: int, data: Dataset, remember: bool = False) -> None:
-    """Refuses data that is not what a run's seed was trained on; remembers it, if wanted, where the seed is new."""
+    """Raises an error if the data differs from that on which the seed was trained. With ``remember`` the fingerprint
+    of a new seed's data is stored."""
     path = folder / "data.json"
     try:
         known = json.loads(path.read_text()) if path.exists() else {}
+        if not isinstance(known, dict):
+            raise ValueError("it holds no names and values")
     except ValueError as error:
-        raise ValueError(f"{path} is broken ({error}). Delete it if the run's data is what it was") from error
+        raise ValueError(f"{path} is broken ({first_line(error)}). Delete it if the data is unchanged") from error
     now = fingerprint(data)
     if known.setdefault(str(seed), now) != now:
         raise ValueError(
-            f"{folder} was trained on other data: {data.name} has changed since. Bring the old data back, or train in "
+            f"{folder} was trained on other data: {data.name} has changed since. Restore the old data, or train in "
             "another folder"
         )
     if remember:
-        write_whole(path, json.dumps(known, indent=1) + "\n")
+        write_atomic(path, json.dumps(known, indent=1) + "\n")
 
 
-def _line(seed: int, row: dict[str, Any]) -> str:
-    return json.dumps({"seed": seed, **row}) + "\n"
+def _line(seed: int, row: Epoch) -> str:
+    return json.dumps({"seed": seed, **row.to_json()}) + "\n"
 
 
 def _tensorboard(path: Path, epoch: int) -> Any:

@@ -141,9 +141,9 @@ def build(settings: Settings, in_feats: int, out_feats: int, edge_bias: Any = No
 
     def make_gate(size: int) -> nn.Module:
         if s.method == "dropedge":
-            return DropEdge(s.dropedge)
+            return DropEdge(s.dropedge_rate)
         if s.method == "neuralsparse":
-            return NeuralSparse(size, s.neuralsparse, hidden=max(1, s.gate_hidden), tau=s.tau)
+            return NeuralSparse(size, s.neuralsparse_k, hidden=max(1, s.gate_hidden), tau=s.tau)
         shared: dict[str, Any] = {
             "symmetric": s.gate_symmetric,
             "normalize": s.gate_normalize,

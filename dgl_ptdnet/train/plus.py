@@ -27,7 +27,8 @@ class EdgeBias(nn.Module):
         self.agreement = None
         if settings.agreement and settings.task == "node" and not task.multilabel and len(self.parts) == 1:
             g = self.parts[0].graph
-            self.agreement = Agreement(g.ndata["feat"], g.ndata["label"], g.ndata["train_mask"], task.out_feats)
+            nodes = (g.ndata["feat"], g.ndata["label"], g.ndata["train_mask"])
+            self.agreement = Agreement(*nodes, task.out_feats, **agreement_options(settings))
         self.part = 0
         self.set_logits([prior.logit for prior in self.priors])
 
@@ -57,6 +58,12 @@ class EdgeBias(nn.Module):
             self.agreement.observe(outputs[0].float().softmax(1))
 
 
+def agreement_options(settings: Settings) -> dict[str, Any]:
+    """The arguments of :class:`Agreement` that are settings."""
+    s = settings
+    return {"homophily": s.agreement_homophily, "warmup": s.agreement_warm_up, "ramp": s.agreement_ramp}
+
+
 def _prior(g: Any, wanted: bool, seed: int) -> Prior:
     """Without a prior every edge is taken for real."""
     if wanted:
@@ -72,7 +79,9 @@ class SelfTraining(Agreement):
         if task.multilabel or settings.task != "node" or settings.batch_size or len(task.parts) > 1:
             raise ValueError("control = self-training is for one label a node and one whole graph a step")
         nodes = task.parts[0].graph.ndata
-        super().__init__(torch.ones(len(nodes["label"]), 1), nodes["label"], nodes["train_mask"], task.out_feats)
+        x = torch.ones(len(nodes["label"]), 1)  # not used
+        options = agreement_options(settings)
+        super().__init__(x, nodes["label"], nodes["train_mask"], task.out_feats, **options)
         self.hidden, self.out = nn.Identity(), nn.Identity()  # type: ignore[assignment]
         self.answers = torch.empty(0)
 

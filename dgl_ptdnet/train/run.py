@@ -1,9 +1,8 @@
-"""Runs of several seeds, in a folder that survives being killed."""
+"""Runs of several seeds, in a folder from which they can be resumed."""
 
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
@@ -14,9 +13,10 @@ from tqdm import tqdm
 
 from .._dgl import dgl
 from ..data import Dataset, add_noise_edges, load
-from .folder import RunFolder, check_data, read_metrics, read_state
+from .folder import RunFolder, check_data, naming, read_metrics, read_model
 from .loop import Trainer
 from .plots import draw
+from .results import Metrics, SeedRun
 from .settings import Settings, read_settings
 from .tasks import make_task
 
@@ -29,23 +29,22 @@ class Result:
     ----------
     settings : Settings
         The settings.
-    metrics : dict
-        What ``metrics.json`` says: ``val`` and ``test`` of each seed, ``mean`` and ``std`` of the test (that of
-        a sample: divided by the number of seeds less one; 0 for one seed), and more.
-    seeds : list[dict]
-        For each seed its ``result``, its ``history`` (a row for every epoch) and its ``best`` state.
+    metrics : Metrics
+        The contents of ``metrics.json``: ``val`` and ``test`` of each seed, ``mean`` and ``std`` of the test, and more.
+    seeds : list[SeedRun]
+        For each seed its ``result``, its ``history`` (an :class:`Epoch` for each epoch) and its ``best`` state.
 
     Examples
     --------
     >>> from dgl_ptdnet.train import resolve, train
     >>> result = train(resolve(dataset="synthetic", method="basic", seeds=2, epochs=3))
-    >>> len(result.metrics["test"]), len(result.seeds[0]["history"])
+    >>> len(result.metrics.test), len(result.seeds[0].history)
     (2, 3)
     """
 
     settings: Settings
-    metrics: dict[str, Any]
-    seeds: list[dict[str, Any]]
+    metrics: Metrics
+    seeds: list[SeedRun]
 
 
 def train(
@@ -64,18 +63,19 @@ def train(
     settings : Settings
         From :func:`resolve`.
     data : Dataset or DGLGraph, optional
-        In the place of the settings' data set. A graph has features, labels and, if wanted, masks in ``ndata``, see
-        :meth:`dgl_ptdnet.data.Dataset.from_graphs`.
+        Data to use instead of the settings' data set. A graph has features, labels and, optionally, masks in
+        ``ndata``, see :meth:`dgl_ptdnet.data.Dataset.from_graphs`.
     data_dir : str, optional
-        Where the published data sets are, see :func:`dgl_ptdnet.data.load`.
+        Folder of the published data sets, see :func:`dgl_ptdnet.data.load`.
     out : str, optional
-        A folder for all that the run makes: ``settings.toml``, ``data.json``, ``log.jsonl``, ``checkpoint.pt``,
-        ``model-SEED.pt``, ``metrics.json`` and pictures. A run that was ended goes on where it was, with the same bits;
-        one that is complete is only read. A folder with other settings, or of other data, is refused.
+        Folder for the files of the run: ``settings.toml``, ``data.json``, ``log.jsonl``, ``state-SEED.pt``,
+        ``model-SEED.pt``, ``metrics.json`` and pictures. If it holds an interrupted run of the same settings, it is
+        resumed and computes the same bits; a complete run is only read. If only ``epochs`` is larger, training is
+        continued. Other settings or changed data are an error.
     progress : bool, optional
-        Whether to show a bar. Default: on a terminal.
+        Whether to show a progress bar. Default: only on a terminal.
     say : callable
-        Is given a line for each seed that ends.
+        Called with a line of text after each seed.
 
     Returns
     -------
@@ -84,8 +84,8 @@ def train(
 
     Notes
     -----
-    The seed counts for noise edges, splits of edges and generated graphs, too. The test is looked at once, with the
-    state that was best in validation.
+    The seed also determines noise edges, splits of edges and generated graphs. The test split is used once for each
+    seed, with the network that was best in validation.
 
     Examples
     --------
@@ -94,8 +94,8 @@ def train(
     >>> g = dgl.rand_graph(100, 500)
     >>> g.ndata["feat"], g.ndata["label"] = torch.randn(100, 8), torch.randint(3, (100,))
     >>> result = train(resolve(method="ptdnet", seeds=1, epochs=3), g)
-    >>> sorted(result.metrics)[:4]
-    ['backbone', 'best_epoch', 'dataset', 'epoch_seconds']
+    >>> result.metrics.method, len(result.metrics.test)
+    ('ptdnet', 1)
     """
     with nullcontext() if out is None else RunFolder.open(Path(out), settings) as folder:
         return _train(settings, data, data_dir, folder, progress, say)
@@ -109,30 +109,27 @@ def _train(
     progress: bool | None,
     say: Callable[[str], Any],
 ) -> Result:
-    finished = folder.finished if folder else []
-    if folder and folder.metrics:
+    finished = [*folder.finished] if folder else []
+    if folder and folder.complete:
         check_data(folder.path, settings.first_seed, make_data(settings, settings.first_seed, data, data_dir))
-        return Result(settings, folder.metrics, finished)
     for seed in range(settings.first_seed + len(finished), settings.first_seed + settings.seeds):
         of_seed = make_data(settings, seed, data, data_dir)
         if folder:
             check_data(folder.path, seed, of_seed, remember=True)
         trainer = Trainer(make_task(of_seed, settings, seed), settings, seed)
         _run(trainer, folder, progress)
-        finished.append(trainer.finish())
-        if folder:
-            folder.end_seed()
-        result = finished[-1]["result"]
-        say(f"seed {seed}: validation {result['val']:.4f}, test {result['test']:.4f}, epoch {result['best_epoch']}")
-    metrics = _metrics(settings, [seed["result"] for seed in finished])
-    if folder:
-        draw(folder.path, metrics["metric"], finished)
-        folder.complete(metrics)
+        finished.append(folder.end_seed(trainer) if folder else trainer.finish())
+        result = finished[-1].result
+        say(f"seed {seed}: validation {result.val:.4f}, test {result.test:.4f}, epoch {result.best_epoch}")
+    metrics = Metrics.of(settings, [run.result for run in finished])
+    if folder and read_metrics(folder.path) != metrics:
+        draw(folder.path, metrics.metric, finished)
+        folder.write_metrics(metrics)
     return Result(settings, metrics, finished)
 
 
 def make_data(settings: Settings, seed: int, data: Any = None, data_dir: Any = None) -> Dataset:
-    """The data of a seed: loaded, or that which is given, with noise edges where they are asked for."""
+    """The data of a seed: loaded or given, with the noise edges of the settings."""
     if data is None:
         data = load(settings.dataset, data_dir, seed=seed)
     elif not isinstance(data, Dataset):
@@ -151,23 +148,11 @@ def _run(trainer: Trainer, folder: RunFolder | None, progress: bool | None) -> N
         bar.set_description(f"seed {trainer.seed}")
         while not trainer.done:
             row = trainer.run_epoch()
-            bar.set_postfix(val=f"{row['val']:.3f}", best=f"{trainer.best['val']:.3f}", refresh=False)
+            best = trainer.best.val if trainer.best else row.val
+            bar.set_postfix(val=f"{row.val:.3f}", best=f"{best:.3f}", refresh=False)
             bar.update()
             if folder:
                 folder.epoch(trainer, row)
-
-
-def _metrics(settings: Settings, results: list[dict[str, Any]]) -> dict[str, Any]:
-    of_seeds = {name: [result[name] for result in results] for name in results[0]}
-    test = of_seeds["test"]
-    return {
-        **{name: getattr(settings, name) for name in ("dataset", "backbone", "method", "noise_edges", "task")},
-        **of_seeds,
-        "metric": results[0]["metric"],
-        "mean": statistics.fmean(test),
-        "std": statistics.stdev(test) if len(test) > 1 else 0.0,
-        "epoch_seconds": statistics.fmean(of_seeds["epoch_seconds"]),
-    }
 
 
 def load_run(
@@ -176,16 +161,16 @@ def load_run(
     data: Any = None,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> Trainer:
-    """The network of a run at its best state, with its data.
+    """Loads the best network of a seed of a run, with its data.
 
     Parameters
     ----------
     path : str
         The folder of the run.
     seed : int, optional
-        Which of its seeds. Default: the one that is best in validation; of a run that has not ended, the first.
+        The seed. Default: the one with the best validation, or the first if the run has not finished.
     data, data_dir
-        As those of :func:`train`.
+        As for :func:`train`.
 
     Returns
     -------
@@ -199,7 +184,7 @@ def load_run(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = train(resolve(dataset="synthetic", method="ptdnet", seeds=1, epochs=3), out=folder)
     ...     again = load_run(folder).evaluate("test").metric
-    >>> again == result.metrics["test"][0]
+    >>> again == result.metrics.test[0]
     True
     """
     folder = Path(path)
@@ -208,22 +193,22 @@ def load_run(
     values = read_settings(folder / "settings.toml")
     if missing := [setting.name for setting in fields(Settings) if setting.name not in values]:
         raise ValueError(
-            f"{folder / 'settings.toml'} has no {', '.join(missing)}: it is not whole, or of another version. Bring it "
-            "back from a copy, or train again into another folder"
+            f"{folder / 'settings.toml'} has no {', '.join(missing)}: it is incomplete or from another version. "
+            "Restore it from a copy, or train again into another folder"
         )
     settings = Settings(**values)
     if seed is None:
-        val = read_metrics(folder).get("val", [0.0])
+        metrics = read_metrics(folder)
+        val = metrics.val if metrics else (0.0,)
         seed = settings.first_seed + val.index(max(val))
-    model = folder / f"model-{seed}.pt"
+    model, remedy = folder / f"model-{seed}.pt", "Train it again into another folder"
     if not model.exists():
         there = sorted(file.stem[len("model-") :] for file in folder.glob("model-*.pt"))
-        raise ValueError(
-            f"{folder} has no model of seed {seed} (there is: {', '.join(there) or 'none'}). Train it first"
-        )
-    best = read_state(model, "Train it again into another folder", "model")
+        raise ValueError(f"{folder} has no model of seed {seed} (only of {', '.join(there) or 'none'}). Train it first")
+    run, _ = read_model(model, remedy)
     of_seed = make_data(settings, seed, data, data_dir)
     check_data(folder, seed, of_seed)
     trainer = Trainer(make_task(of_seed, settings, seed), settings, seed)
-    trainer.restore(best)
+    with naming(model, remedy):
+        trainer.restore(run.best)
     return trainer

@@ -1,4 +1,4 @@
-"""Every setting of a run: what there is, where its value comes from, and how it is written down."""
+"""Every setting of a run: its meaning, its default and how it is written to a file. Imports neither torch nor DGL."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ try:
 except ImportError:  # Python < 3.11
     import tomli as tomllib  # type: ignore[no-redef]
 
-from ..data.noise import KINDS
-from .write import write_whole
+from ..data.names import NOISE_KINDS, DataName
+from .atomic import write_atomic
 
 BACKBONES = ("gcn", "sage", "gat", "gin")
 METHODS = ("basic", "mlp", "dropedge", "neuralsparse", "ptdnet-wl", "ptdnet", "ptdnet-plus")
 LEARNED = ("ptdnet-wl", "ptdnet", "ptdnet-plus")
 CONTROLS = ("none", "node-mlp", "shut", "shut-node-mlp", "self-training")
 TASKS = ("node", "link")
+GROUPS = ("data", "network", "training", "gates", "denoiser")
 DEFAULTS = Path(__file__).parents[1] / "defaults"
 
 
-def _setting(default: Any, help: str, *, choices: tuple[str, ...] = (), least: float = -math.inf) -> Any:
-    return field(default=default, metadata={"help": help, "choices": choices, "least": least})
+def _setting(group: str, default: Any, help: str, *, choices: tuple[str, ...] = (), minimum: float = -math.inf) -> Any:
+    return field(default=default, metadata={"group": group, "help": help, "choices": choices, "minimum": minimum})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a run. Make them with :func:`resolve`, which knows good values for each data set and method.
+    """Settings of a run. Make them with :func:`resolve`, which adds the defaults of each data set and method.
+
+    ``dgl-ptdnet train --help`` lists them all.
 
     Examples
     --------
@@ -42,67 +45,90 @@ class Settings:
     0.01
     """
 
-    dataset: str = _setting("cora", "name or path of a data set; see `dgl-ptdnet datasets`")
-    backbone: str = _setting("gcn", "the graph network", choices=BACKBONES)
-    method: str = _setting("ptdnet-plus", "what is done to its edges", choices=METHODS)
-    task: str = _setting("node", "node classification, or link prediction", choices=TASKS)
-    noise_edges: int = _setting(0, "pairs of unlinked nodes to link first", least=0)
-    noise_kind: str = _setting("uniform", "which pairs", choices=KINDS)
-    seeds: int = _setting(10, "how many runs, each with a seed of its own", least=1)
-    first_seed: int = _setting(0, "the first of the seeds", least=0)
+    dataset: str = _setting("data", "cora", "name or path of a data set; see `dgl-ptdnet datasets`")
+    backbone: str = _setting("network", "gcn", "graph network", choices=BACKBONES)
+    method: str = _setting("network", "ptdnet-plus", "how edges are dropped", choices=METHODS)
+    task: str = _setting("data", "node", "node classification or link prediction", choices=TASKS)
+    noise_edges: int = _setting("data", 0, "number of random node pairs to connect as noise before training", minimum=0)
+    noise_kind: str = _setting("data", "uniform", "how these pairs are drawn", choices=NOISE_KINDS)
+    seeds: int = _setting("training", 10, "number of runs, each with its own seed", minimum=1)
+    first_seed: int = _setting("training", 0, "the first seed; the others follow it", minimum=0)
 
-    layers: int = _setting(2, "number of layers", least=1)
-    hidden: int = _setting(32, "size of hidden layers; for gat, of each head", least=1)
-    heads: int = _setting(8, "attention heads of gat's hidden layers", least=1)
-    out_heads: int = _setting(1, "attention heads of gat's last layer, which are averaged", least=1)
-    residual: bool = _setting(False, "add a linear map of each layer's input to its output")
-    embedding: int = _setting(16, "link prediction: size of the nodes' embeddings", least=1)
-    dropout: float = _setting(0.5, "dropout of every layer's input, and of attention", least=0)
+    layers: int = _setting("network", 2, "number of layers", minimum=1)
+    hidden: int = _setting("network", 32, "size of hidden layers; for gat: of each head", minimum=1)
+    heads: int = _setting("network", 8, "gat: attention heads of hidden layers", minimum=1)
+    out_heads: int = _setting("network", 1, "gat: attention heads of the last layer; they are averaged", minimum=1)
+    residual: bool = _setting("network", False, "add a linear map of each layer's input to its output")
+    embedding: int = _setting("network", 16, "link prediction: size of a node's embedding", minimum=1)
+    dropout: float = _setting("network", 0.5, "dropout of each layer's input and of attention weights", minimum=0)
 
-    epochs: int = _setting(200, "the most epochs", least=1)
-    lr: float = _setting(0.01, "learning rate", least=0)
-    weight_decay: float = _setting(5e-4, "weight decay, not of gates", least=0)
-    patience: int = _setting(0, "stop after so many epochs without a better validation; 0: never", least=0)
-    min_epochs: int = _setting(100, "patience is not counted before this epoch", least=0)
-    exact_labels: bool = _setting(True, "train on rows whose label is marked exact only, where there are marks (PPI)")
-    amp: bool = _setting(False, "bfloat16 where it is safe")
-    batch_size: int = _setting(0, "nodes of a mini-batch; 0: a whole graph a step", least=0)
-    fanouts: tuple[int, ...] = _setting((), "neighbours sampled for a node, from the first layer on; -1: all", least=-1)
-    threads: int = _setting(0, "threads; 0: one for graphs below 200,000 edges, else all", least=0)
-    device: str = _setting("cpu", "where to train: cpu, cuda, cuda:1")
+    epochs: int = _setting("training", 200, "maximum number of epochs", minimum=1)
+    lr: float = _setting("training", 0.01, "learning rate of the network", minimum=0)
+    weight_decay: float = _setting("training", 5e-4, "weight decay of the network; gates have none", minimum=0)
+    patience: int = _setting("training", 0, "stop after this many epochs without improvement; 0: never", minimum=0)
+    min_epochs: int = _setting("training", 100, "patience starts after this many epochs", minimum=0)
+    exact_labels: bool = _setting("data", True, "use only labels that are marked as exact, if any are marked (PPI)")
+    amp: bool = _setting("training", False, "mixed precision with bfloat16")
+    batch_size: int = _setting("training", 0, "nodes in a mini-batch; 0: each step uses a whole graph", minimum=0)
+    fanouts: tuple[int, ...] = _setting(
+        "training", (), "neighbours sampled for a node, a number for each layer; -1: all", minimum=-1
+    )
+    threads: int = _setting(
+        "training", 0, "number of threads; 0: one if the graph has fewer than 200,000 edges, else all", minimum=0
+    )
+    device: str = _setting("training", "cpu", "device for training: cpu, cuda, cuda:1")
 
     control: str = _setting(
+        "network",
         "none",
-        "basic: what gates are compared with, none of their own: an MLP on nodes beside each layer, of a gate's size; "
-        "the last layer's edges shut; both; learning from the network's own answers",
+        "basic: a control experiment without gates. node-mlp: add an MLP on nodes, of a gate's size, to each layer; "
+        "shut: drop all edges of the last layer; shut-node-mlp: both; self-training: learn from own predictions",
         choices=CONTROLS,
     )
-    dropedge: float = _setting(0.2, "dropedge: share of the edges that is dropped", least=0)
-    neuralsparse: int = _setting(10, "neuralsparse: edges that a node keeps", least=1)
+    dropedge_rate: float = _setting("gates", 0.2, "dropedge: share of edges to drop", minimum=0)
+    neuralsparse_k: int = _setting("gates", 10, "neuralsparse: number of edges to keep for each node", minimum=1)
 
-    gate_hidden: int = _setting(16, "hidden units of a gate's MLP; 0: a number for each end", least=0)
-    gate_mlp: bool = _setting(False, "ptdnet-plus: add the MLP's logit to the prior's")
-    gate_bias: float = _setting(2.0, "what the gates' logits start from; positive: open")
-    gate_symmetric: bool = _setting(False, "equal gates for an edge and its reverse")
-    gate_normalize: bool = _setting(False, "normalise each node's features for the gate")
-    gate_lr: float = _setting(0.01, "learning rate of gates", least=0)
-    gate_warm_up: int = _setting(0, "epochs in which the gates' rate rises from 0", least=0)
-    tau: float = _setting(2.0, "temperature at the start", least=1e-6)
-    tau_decay: float = _setting(0.99, "its factor an epoch", least=1e-6)
-    tau_least: float = _setting(0.05, "where it ends", least=1e-6)
-    edges: float = _setting(0.0, "weight of the expected share of kept edges, summed over layers", least=0)
-    rank: float = _setting(0.0, "weight of the low-rank term", least=0)
-    rank_k: int = _setting(1, "how many singular values count in it", least=1)
-    samples: int = _setting(1, "draws of the gates a step; predictions are averaged", least=1)
-    consistency: float = _setting(0.01, "weight of the draws' squared distance from their mean", least=0)
-    consistency_warm_up: int = _setting(0, "epochs in which its weight rises from 0", least=0)
-    sharpen: float = _setting(
-        0.0,
-        "above 0: it is probabilities that are drawn to their mean, sharpened by this temperature; 0: outputs",
-        least=0,
+    gate_hidden: int = _setting("gates", 16, "hidden units of a gate's MLP; 0: no hidden layer", minimum=0)
+    gate_mlp: bool = _setting("gates", False, "ptdnet-plus: add the MLP's logit to that of the prior")
+    gate_bias: float = _setting("gates", 2.0, "initial bias of the gates' logits; positive: gates start open")
+    gate_symmetric: bool = _setting("gates", False, "give an edge and its reverse equal gates")
+    gate_normalize: bool = _setting("gates", False, "normalise each node's features before the gate")
+    gate_lr: float = _setting("gates", 0.01, "learning rate of the gates", minimum=0)
+    gate_warm_up: int = _setting("gates", 0, "epochs over which this rate rises from 0", minimum=0)
+    tau: float = _setting("gates", 2.0, "initial temperature of the gates", minimum=1e-6)
+    tau_decay: float = _setting("gates", 0.99, "factor applied to tau after every epoch", minimum=1e-6)
+    tau_minimum: float = _setting("gates", 0.05, "minimum of tau", minimum=1e-6)
+    l0_weight: float = _setting(
+        "gates", 0.0, "weight of the L0 term: the expected share of open gates, summed over layers", minimum=0
     )
-    prior: bool = _setting(True, "ptdnet-plus: the density prior")
-    agreement: bool = _setting(True, "ptdnet-plus: the agreement of both ends' predicted labels")
+    rank_weight: float = _setting("gates", 0.0, "weight of the low-rank term, summed over layers", minimum=0)
+    rank_k: int = _setting("gates", 1, "number of singular values in the low-rank term", minimum=1)
+    gate_samples: int = _setting(
+        "gates", 1, "gate samples in each training step; their predictions are averaged", minimum=1
+    )
+    consistency_weight: float = _setting(
+        "gates", 0.01, "weight of the consistency loss: how far predictions of several gate samples differ", minimum=0
+    )
+    consistency_warm_up: int = _setting("gates", 0, "epochs over which this weight rises from 0", minimum=0)
+    consistency_temperature: float = _setting(
+        "gates",
+        0.0,
+        "above 0: compare probabilities with their mean, sharpened by this temperature; 0: compare outputs",
+        minimum=0,
+    )
+    prior: bool = _setting("denoiser", True, "ptdnet-plus: use the density prior")
+    agreement: bool = _setting("denoiser", True, "ptdnet-plus: use the agreement of both ends' predicted labels")
+    agreement_lr: float = _setting("denoiser", 0.01, "learning rate of agreement's encoder", minimum=0)
+    agreement_weight_decay: float = _setting("denoiser", 1e-4, "weight decay of agreement's encoder", minimum=0)
+    agreement_homophily: float = _setting(
+        "denoiser", 0.8, "assumed share of real edges that connect nodes of one class", minimum=1e-6
+    )
+    agreement_warm_up: int = _setting(
+        "denoiser", 60, "epochs before agreement, or control = self-training, uses the network's predictions", minimum=0
+    )
+    agreement_ramp: int = _setting(
+        "denoiser", 30, "epochs over which gates then change from the prior to agreement", minimum=0
+    )
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -112,10 +138,14 @@ class Settings:
             raise ValueError(f"fanouts must have a number for each of the {self.layers} layers; got {self.fanouts}")
         if self.control != "none" and self.method != "basic":
             raise ValueError(f"control is for the method basic; got {self.control} with {self.method}")
-        if self.dropout > 0.999 or self.dropedge > 0.999:
-            raise ValueError(f"dropout and dropedge must be at most 0.999; got {self.dropout} and {self.dropedge}")
-        if 0 < self.sharpen < 0.05:
-            raise ValueError(f"sharpen must be 0 or at least 0.05; got {self.sharpen}")
+        if self.agreement_homophily >= 1:
+            raise ValueError(f"agreement_homophily must be below 1; got {self.agreement_homophily}")
+        if self.dropout > 0.999 or self.dropedge_rate > 0.999:
+            raise ValueError(
+                f"dropout and dropedge_rate must be at most 0.999; got {self.dropout} and {self.dropedge_rate}"
+            )
+        if 0 < self.consistency_temperature < 0.05:
+            raise ValueError(f"consistency_temperature must be 0 or at least 0.05; got {self.consistency_temperature}")
         if 0 in self.fanouts:
             raise ValueError(f"fanouts must be -1 (all neighbours) or at least 1; got {list(self.fanouts)}")
         if self.threads > 1024:
@@ -145,8 +175,8 @@ def _checked(setting: Any, value: Any) -> Any:
         near = difflib.get_close_matches(str(value), setting.metadata["choices"], 1)
         hint = f". Did you mean {near[0]}?" if near else ""
         raise ValueError(f"{name} must be one of {', '.join(setting.metadata['choices'])}; got {value!r}{hint}")
-    if wanted is not str and not all(setting.metadata["least"] <= item < math.inf for item in items):
-        raise ValueError(f"{name} must be a number of at least {setting.metadata['least']:g}; got {value!r}")
+    if wanted is not str and not all(setting.metadata["minimum"] <= item < math.inf for item in items):
+        raise ValueError(f"{name} must be a number of at least {setting.metadata['minimum']:g}; got {value!r}")
     return value
 
 
@@ -205,20 +235,24 @@ def merged(tables: Mapping[str, Any], key: Mapping[str, Any], where: str) -> dic
 def defaults(given: Mapping[str, Any], folder: Path = DEFAULTS) -> dict[str, Any]:
     """What the files of a folder say for the data set, task, backbone and method of ``given``.
 
-    ``common.toml``, then ``DATASET.toml``, then ``DATASET+NOISE.toml``, where later files count more; each as
-    :func:`merged` reads it. Of noise the nearest number counts that has a file, where ``DATASET.toml`` is that of 0.
-    Link prediction has files of its own, ``DATASET-link.toml``.
+    The files are ``common.toml`` and one named like the data: ``cora.toml``, ``cora+20000.toml`` or ``cora-link.toml``
+    (see :class:`DataName`). Values of ``cora+20000.toml`` take precedence over those of ``cora.toml``, and these over
+    ``common.toml``; inside a file :func:`merged` says which table counts. If no file has exactly this amount of noise,
+    the one with the nearest amount is used.
     """
     key = {name: given.get(name, setting.default) for name, setting in _FIELDS.items()}
-    name = str(key["dataset"]).lower() + ("" if key["task"] == "node" else f"-{key['task']}")
-    files = {path.stem: path for path in folder.glob("*.toml")}
-    noisy = [file.rpartition("+") for file in files]
-    levels = [0, *(int(level) for start, _, level in noisy if start == name and level.isdigit())]
+    files = {DataName.parse(path.stem): path for path in folder.glob("*.toml") if path.stem != "common"}
+    clean = DataName(str(key["dataset"]).lower(), 0, key["task"])
+    levels = [0, *(name.noise_edges for name in files if name == clean._replace(noise_edges=name.noise_edges))]
     nearest = min(levels, key=lambda level: (abs(level - key["noise_edges"]), -level))
+    chosen = [
+        folder / "common.toml",
+        *(files[name] for name in dict.fromkeys((clean, clean._replace(noise_edges=nearest))) if name in files),
+    ]
     values: dict[str, Any] = {}
-    for file in ("common", name, f"{name}+{nearest}"):
-        if file in files:
-            values.update(merged(read_toml(files[file]), key, str(files[file])))
+    for path in chosen:
+        if path.exists():
+            values.update(merged(read_toml(path), key, str(path)))
     return values
 
 
@@ -269,4 +303,4 @@ def update_defaults(path: Path, method: str, backbone: str, values: Mapping[str,
                 write((*prefix, k), v)
 
     write((), tables)
-    write_whole(path, "".join([*top, *lines]).lstrip("\n"))
+    write_atomic(path, "".join([*top, *lines]).lstrip("\n"))

@@ -162,8 +162,10 @@ class LinkPrediction:
     def __init__(self, data: Dataset, settings: Settings, seed: int) -> None:
         if settings.batch_size:
             raise ValueError("link prediction takes the whole graph: leave out batch_size")
-        if settings.sharpen:
-            raise ValueError("sharpen is for node classification, where outputs are probabilities: leave it at 0")
+        if settings.consistency_temperature:
+            raise ValueError(
+                "consistency_temperature is for node classification, where outputs are probabilities: leave it at 0"
+            )
         if len(data.graphs) > 1:
             raise ValueError(f"link prediction is for one graph; {data.name} has {len(data.graphs)}")
         split = split_edges(data.graph, seed)

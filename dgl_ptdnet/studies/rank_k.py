@@ -1,9 +1,10 @@
-"""The figure of impacts of K: accuracy and time of the low-rank term, beside the time of the dense algorithm."""
+"""Impacts of K: accuracy and time of the low-rank term, compared with the time of the paper's algorithm."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -14,10 +15,13 @@ from torch import Tensor
 from ..graph import edges_of
 from ..low_rank import LowRank
 from ..train import Settings
-from .jobs import Plan, graph_of, settings_of
+from ..train.results import JsonRecord
+from .claims import claim, claim_above
+from .jobs import Job, Plan, data_of
 from .pictures import legend_below, save, subplots
-from .queue import Records
-from .tables import NONE, Runs, claim, claim_above, markdown, number
+from .records import Records
+from .runs import NONE, Runs, number
+from .tables import markdown
 
 TITLE = "Impacts of K, the number of singular values"
 KS = (1, 2, 4, 8, 16, 32)
@@ -26,23 +30,23 @@ GRAPHS = ("synthetic", "cora")
 
 
 def dense_norm(src: Tensor, dst: Tensor, num_nodes: int, z: Tensor, k: int) -> Tensor:
-    r"""The paper's Algorithm 2 as it stands, on matrices of size N x N: the sum of the k largest singular values.
+    r"""The sum of the k largest singular values by the paper's Algorithm 2, on matrices of size N x N.
 
     Parameters
     ----------
     src, dst : torch.Tensor
-        Ends of the edges, :math:`(E,)`.
+        Source and destination of each edge, :math:`(E,)`.
     num_nodes : int
         Number of nodes.
     z : torch.Tensor
-        Gates, :math:`(E,)`; their gradient comes by autograd.
+        Gates, :math:`(E,)`, with gradient.
     k : int
-        How many.
+        Number of singular values.
 
     Examples
     --------
     >>> import torch
-    >>> from dgl_ptdnet.studies.rank import dense_norm
+    >>> from dgl_ptdnet.studies.rank_k import dense_norm
     >>> dense_norm(torch.tensor([0, 1]), torch.tensor([1, 0]), 2, torch.tensor([3.0, 4.0]), 2)
     tensor(7.)
     """
@@ -60,28 +64,39 @@ def dense_norm(src: Tensor, dst: Tensor, num_nodes: int, z: Tensor, k: int) -> T
     return total
 
 
-def _jobs(plan: Plan, k: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Times(JsonRecord):
+    """Milliseconds of a step: of :class:`dgl_ptdnet.LowRank`, and of the paper's algorithm."""
+
+    low_rank_ms: float
+    dense_ms: float
+
+
+FIGURES = {"": Times}
+
+
+def _jobs(plan: Plan, k: int) -> list[Job]:
     given: dict[str, Any] = {"dataset": "synthetic", "backbone": "gcn", "method": "ptdnet"}
     given.update(hidden=256, epochs=300, rank_k=k)
     return [plan.job(seed, **given) for seed in plan.seeds(SEEDS)]
 
 
-def _timing(plan: Plan, dataset: str, k: int) -> dict[str, Any]:
+def _timing(plan: Plan, dataset: str, k: int) -> Job:
     settings = Settings(dataset=dataset, method="ptdnet", seeds=1, rank_k=k)
-    return {**plan.job_of(settings), "measure": "rank", "alone": True}
+    return replace(plan.job_of(settings), measure="rank_k", alone=True)
 
 
-def jobs(plan: Plan) -> list[dict[str, Any]]:
+def jobs(plan: Plan) -> list[Job]:
     runs = [job for k in plan.few(KS) for job in _jobs(plan, k)]
     return runs + [_timing(plan, dataset, k) for dataset in GRAPHS for k in plan.few(KS)]
 
 
-def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
-    """Milliseconds of a step, value and gradient for new gates, in one thread: ours as in training, where each step
-    begins with the last one's vectors, and the dense algorithm's. The two take turns."""
+def measure(job: Job, data_dir: Any) -> Times:
+    """Measures a step, that is value and gradient for new gates, with one thread. As in training, LowRank starts from
+    the vectors of the step before. The two algorithms take turns."""
     torch.set_num_threads(1)
-    g = graph_of(job, data_dir).graph
-    index, k = edges_of(g).index, settings_of(job).rank_k
+    g = data_of(job, data_dir).graph
+    index, k = edges_of(g).index, job.settings.rank_k
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(index.num_edges, generator=generator) + 1
     ours = LowRank(k)
@@ -103,7 +118,7 @@ def measure(job: dict[str, Any], data_dir: Any) -> dict[str, Any]:
     for _ in range(3):
         times["low_rank"] += [seconds(lambda z: ours(index, z)) for _ in range(5)]
         times["dense"].append(seconds(lambda z: dense_norm(index.src, index.dst, index.num_src, z, k)))
-    return {f"{name}_ms": 1e3 * median(of) for name, of in times.items()}
+    return Times(**{f"{name}_ms": 1e3 * median(of) for name, of in times.items()})
 
 
 def text(plan: Plan, records: Records) -> str:
@@ -116,21 +131,21 @@ def text(plan: Plan, records: Records) -> str:
             record = records.get(_timing(plan, dataset, k))
             line += [NONE] * 3
             if record:
-                ratio = record["dense_ms"] / record["low_rank_ms"]
-                line[-3:] = [number(record["low_rank_ms"], 2), number(record["dense_ms"], 0), f"{ratio:,.0f}"]
+                ratio = record.dense_ms / record.low_rank_ms
+                line[-3:] = [number(record.low_rank_ms, 2), number(record.dense_ms, 0), f"{ratio:,.0f}"]
                 if k == KS[-1]:
                     ratios[dataset] = ratio >= 100
         lines.append(line)
     head = ["K", "test accuracy", "seeds"]
-    head += [f"{dataset}: {what}" for dataset in GRAPHS for what in ("ms a step", "dense, ms", "times")]
+    head += [f"{dataset}: {what}" for dataset in GRAPHS for what in ("ms for a step", "paper's algorithm, ms", "ratio")]
     there = [k for k in ks if len(found[k])]
     rises = {f"K = {b} over {a}": (found[b], found[a]) for a, b in zip(there, there[1:])}
     return (
         claim_above("Accuracy increases with K", rises)
-        + claim(f"At K = {KS[-1]} a step takes at most 1/100 of the dense algorithm's time", ratios)
-        + f"\nA step is value and gradient; one thread.\n\n{markdown(head, lines)}"
+        + claim(f"At K = {KS[-1]} a step takes at most 1/100 of the time of the paper's algorithm", ratios)
+        + f"\nA step computes value and gradient, with one thread.\n\n{markdown(head, lines)}"
         + _why([*found.values()])
-        + "\n![accuracy and time by K](results/rank.png)\n"
+        + "\n![accuracy and time by K](results/rank_k.png)\n"
     )
 
 
@@ -140,8 +155,8 @@ def _why(found: list[Runs]) -> str:
         return ""
     means, spread = [runs.mean for runs in found], fmean(runs.spread for runs in found)
     apart = max(means) - min(means)
-    words = "within what seeds differ by" if apart <= 2 * spread else "more than what seeds differ by"
-    return f"\nWhy: the best and the worst K are {apart:.3f} apart, {words} (spread {spread:.3f}).\n"
+    words = "no more than seeds differ" if apart <= 2 * spread else "more than seeds differ"
+    return f"\nWhy: the best and the worst K differ by {apart:.3f}, {words} (spread {spread:.3f}).\n"
 
 
 def draw(plan: Plan, records: Records, folder: Path) -> None:
@@ -154,15 +169,19 @@ def draw(plan: Plan, records: Records, folder: Path) -> None:
         axes[0].errorbar(x, mean, spread, fmt="o-", ms=3, capsize=2)
     for dataset in GRAPHS:
         timed = {k: record for k in ks if (record := records.get(_timing(plan, dataset, k)))}
-        for name, label in (("low_rank_ms", "low rank"), ("dense_ms", "dense")):
+        for name, label in (("low_rank_ms", "LowRank"), ("dense_ms", "paper's algorithm")):
             if timed:
                 axes[1].plot(
-                    [*timed], [record[name] for record in timed.values()], "o-", ms=3, label=f"{dataset}, {label}"
+                    [*timed],
+                    [getattr(times, name) for times in timed.values()],
+                    "o-",
+                    ms=3,
+                    label=f"{dataset}, {label}",
                 )
     axes[0].set(xscale="log", xlabel="K", ylabel="test accuracy")
-    axes[1].set(xscale="log", yscale="log", xlabel="K", ylabel="milliseconds a step")
+    axes[1].set(xscale="log", yscale="log", xlabel="K", ylabel="milliseconds for a step")
     for axis in axes:
         axis.set_xticks(ks, [str(k) for k in ks])
         axis.minorticks_off()
     legend_below(figure, axes[1])
-    save(figure, folder / "rank.png")
+    save(figure, folder / "rank_k.png")
