@@ -89,8 +89,8 @@ def penalty(model: nn.Module, edges: float = 0.0, rank: float = 0.0, *, per_edge
     total = called[0].c.new_zeros(())
     for gate in called:
         of, z, open_gates = gate.last  # type: ignore[misc]
-        if edges and open_gates is not None:
-            total = total + (edges / max(1, len(z)) if per_edge else edges) * open_gates
+        if edges:
+            total = total + (edges / max(1, len(z)) if per_edge else edges) * open_gates  # type: ignore[operator]
         if rank:
             total = total + rank * gate.low_rank(of.index, z, remember=not of.sampled)
     return total

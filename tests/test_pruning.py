@@ -42,3 +42,11 @@ def test_evaluation_on_the_pruned_graph_is_that_on_the_whole(kind):
         assert fewer.num_edges() <= small.num_edges()
         again = ptd.prune(small, layer.gate, h, threshold=0.5)
         assert torch.equal(again.edata[dgl.EID], fewer.edata[dgl.EID])
+
+
+def test_a_plain_function_is_a_gate_and_ids_keep_their_dtype():
+    g = dgl.graph(([0, 1, 2, 2], [1, 2, 0, 2]), idtype=torch.int32)
+    for graph in (g, dgl.to_block(g)):
+        small = ptd.prune(graph, lambda g, h: torch.tensor([1.0, 0.0, 0.5, 0.0]), torch.ones(3, 1))
+        assert small.idtype == torch.int32
+        assert small.edata["gate"].tolist() == [1.0, 0.5, 1.0]  # the self-loop stays

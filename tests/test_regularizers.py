@@ -38,3 +38,28 @@ def test_temperature():
     assert model[0].gate.tau == 0.25
     with pytest.raises(ValueError, match="tau must be positive"):
         ptd.set_temperature(model, 0)
+
+
+@pytest.mark.parametrize("num_edges", [0, 1, 90])
+def test_penalty_per_edge_weighs_the_share_of_open_gates(num_edges):
+    g = dgl.rand_graph(40, num_edges)
+    gate = ptd.EdgeGate(FEATS, bias=0.5)
+    gate(g, features(g))
+    want = 3.0 * gate.penalty / num_edges if num_edges else torch.tensor(0.0)
+    torch.testing.assert_close(ptd.penalty(gate, edges=3.0, per_edge=True), want)
+
+
+def test_the_low_rank_term_starts_warm_on_graphs_and_leaves_nothing_of_blocks():
+    g = undirected()
+    block = dgl.to_block(dgl.in_subgraph(g, torch.arange(9)), torch.arange(9))
+    gate = ptd.EdgeGate(FEATS)
+    for graph, starts in ((block, 0), (g, 1)):
+        gate(graph, torch.randn(graph.num_src_nodes(), FEATS))
+        ptd.penalty(gate, rank=1.0)
+        assert len(gate.low_rank.get_extra_state()) == starts
+
+
+def test_the_authors_schedule():
+    assert [ptd.temperature(epoch) for epoch in (0, 1, 10_000)] == [2.0, 2.0 * 0.99, 0.05]
+    assert ptd.temperature(3, start=4.0, decay=0.5, minimum=0.1) == 0.5
+    assert ptd.temperature(9, start=4.0, decay=0.5, minimum=0.1) == 0.1
