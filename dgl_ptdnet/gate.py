@@ -106,37 +106,42 @@ class EdgeGate(Gate):
         z_e &= \min(1, \max(0, s_e (\zeta - \gamma) + \gamma)), \qquad
         s_e = \sigma((\log \epsilon - \log(1 - \epsilon) + l_e) / \tau)
 
-    In training the gates are sampled; in evaluation :math:`s_e = \sigma(l_e)`. All of it is one fused kernel over the
-    edges (:func:`dgl_ptdnet.edge_gate`): no tensor of size edges x features or edges x hidden is made.
+    In training the gates are sampled; in evaluation :math:`s_e = \sigma(l_e)`. One fused kernel over the edges
+    (:func:`dgl_ptdnet.edge_gate`) computes them: no tensor of size edges x features or edges x hidden is made.
 
     Parameters
     ----------
     in_feats : int or tuple[int, int]
         Size of the node features; a pair for sources and destinations of different size.
     hidden : int
-        Hidden units of the MLP on :math:`[h_u, h_v]`. 0: none, the logit is a sum of a number for each end.
+        Hidden units of the MLP on :math:`[h_u, h_v]`. With 0 the logit is the sum of one number for each end.
+        Default: 64.
     symmetric : bool
-        For undirected graphs: an edge and its reverse get equal logits and equal draws. Parallel edges share a draw.
+        Give an edge and its reverse equal logits and equal draws: for undirected graphs. Parallel edges share a draw.
+        Default: False.
     edge_feats : int
-        Size of edge features, taken from ``g.edata[edge_field]``; a linear map of them is added to the logit.
+        Size of the edge features in ``g.edata[edge_field]``. A linear map of them is added to the logit. Default: 0,
+        no edge features.
     edge_field : str
-        Name of the edge features.
+        Name of the edge features. Default: ``"feat"``.
     similarity : bool
-        Add a learned number times the cosine of the two ends' features to the logit. Where the features do not
-        learn, the cosines are computed once.
+        Add a learned number times the cosine of the two ends' features to the logit. The cosines are computed once
+        where the features do not learn. Default: False.
     tower : int
-        Size of a layer, with ReLU, that each end's features go through first, one for sources and one for
-        destinations: the two towers of the authors' code, which has ``hidden=0`` or a second hidden layer.
+        Size of a layer with ReLU that each end's features go through first, one layer for sources and one for
+        destinations. The authors' code has such towers, with ``hidden=0`` or a second hidden layer. Default: 0, none.
     normalize : bool
-        Normalise each node's features to mean 0 and variance 1 first.
+        Normalise each node's features to mean 0 and variance 1 first. Default: False.
     bias : float
-        What :math:`c` starts from. Positive: the gates start open.
+        What :math:`c` starts from. With a positive number the gates start open. Default: 2.0.
     tau : float
-        Temperature, an attribute: a schedule sets ``gate.tau`` (see :func:`temperature`, :func:`set_temperature`).
+        Temperature of the samples. Schedules set the attribute ``gate.tau``, see :func:`dgl_ptdnet.set_temperature`.
+        Default: 1.0.
     gamma, zeta : float
-        The samples are stretched to :math:`(\gamma, \zeta)` and clipped; gamma < 0 and zeta > 1.
+        The samples are stretched to :math:`(\gamma, \zeta)` and clipped to [0, 1]; gamma < 0 and zeta > 1. Default:
+        -0.1 and 1.1.
     self_loops : bool
-        Whether self-loops are gated. By default their gate is 1, and has no gradient.
+        Gate self-loops like other edges. Default: False, their gate is 1 and has no gradient.
     rank_k : int
         K of the low-rank term, see :func:`dgl_ptdnet.penalty`. Default: 1.
 
@@ -145,13 +150,12 @@ class EdgeGate(Gate):
     gates : torch.Tensor
         The gates of the last call.
     penalty : torch.Tensor
-        The expected number of edges that the last call kept, a scalar with gradient: the L0 term.
+        The expected number of open gates of the last call, a scalar with gradient: the L0 term.
 
     Notes
     -----
-    Called as ``gate(g, h)`` with node features :math:`(N, F)`, as ``gate(g, (h_src, h_dst))`` for bipartite graphs, and
-    with either for blocks, it returns the gates :math:`(E,)`, float32 (float64 for float64 features). In a graph or
-    block that was sampled from another one, an edge has the draw that it has in the whole graph (``dgl.EID``).
+    In a graph or block that was sampled from another graph, an edge has the same draw as in the whole graph: draws are
+    keyed by ``dgl.EID``.
 
     Examples
     --------
@@ -196,18 +200,41 @@ class EdgeGate(Gate):
         self._cosines: tuple[Any, ...] = ()
 
     def maps(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Weights and biases of the linear maps that the gate starts with; none where it starts with something else.
-        A layer with the same input makes them along with its own and passes the result as ``rows``."""
+        """Weights and biases of the linear maps that the gate applies to its input first; none where it does something
+        else first. A layer with the same input computes them together with its own and passes the result as ``rows``.
+        """
         return [] if self.normalize or self.mlp.tower_src is not None else self.mlp.maps()
 
     def forward(self, g: Any, h: Tensor | tuple[Tensor, Tensor], rows: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """The gate of every edge.
+
+        Parameters
+        ----------
+        g : DGLGraph
+            A graph with one edge type, or a block.
+        h : torch.Tensor or tuple[torch.Tensor, torch.Tensor]
+            Node features :math:`(N, F)`, or a pair: those of the sources and of the destinations. A block takes its
+            sources' features or a pair.
+        rows : tuple[torch.Tensor, torch.Tensor], optional
+            The results of :meth:`maps`, where they are computed already.
+
+        Returns
+        -------
+        torch.Tensor
+            The gates :math:`(E,)`, float32; float64 for float64 features.
+        """
         edges = edges_of(g)
-        return self._gates(edges, g, slice(None), h, shared_ids(g) if self.symmetric else edge_ids(g), rows)
+        return self._gates(edges, g, slice(None), h, self._draw_ids(g), rows)
+
+    def _draw_ids(self, g: Any) -> Tensor | None:
+        if not self.training:
+            return None
+        return shared_ids(g) if self.symmetric else edge_ids(g)
 
     def _gates(
         self, edges: Edges, g: Any, chosen: Any, h: Any, ids: Tensor | None, rows: tuple[Tensor, Tensor] | None = None
     ) -> Tensor:
-        """Of ``edges``: all of the graph's, or those ``chosen`` by number."""
+        """The gates of ``edges``: all edges of the graph, or those that ``chosen`` numbers."""
         h_src, h_dst = pair_of(g, h)
         if self.normalize:
             h_src, h_dst = _normalized(h_src, h_dst, isinstance(h, tuple))
@@ -245,7 +272,7 @@ class EdgeGate(Gate):
         return feats[:, None] if feats.dim() == 1 else feats
 
     def _cosine(self, index: EdgeIndex, h_src: Tensor, h_dst: Tensor) -> Tensor:
-        """Remembered for the last features and edges, if the features do not learn."""
+        """The cosine of the ends' features, kept for the last features and edges where the features do not learn."""
         learns = h_src.requires_grad or h_dst.requires_grad
         versions = (h_src._version, h_dst._version, h_dst.data_ptr())
         if not learns and self._cosines:
@@ -258,10 +285,10 @@ class EdgeGate(Gate):
         return cosines
 
     def hook(self, node_field: str, edge_field: str) -> Callable[[Any], dict[str, Tensor]]:
-        """A function for ``g.apply_edges`` (or a message function) that writes the gates into an edge field.
+        """A function for ``g.apply_edges``, or a message function, that writes the gates into an edge field.
 
-        It runs the fused kernel on the graph itself: DGL does not gather the features of the edges' ends. Works on
-        graphs, one edge type of a heterograph, blocks, and with ``apply_edges(..., edges=...)``.
+        It runs the fused kernel on the graph itself, so DGL does not gather the features of the edges' ends. It works
+        on graphs, one edge type of a heterograph, blocks, and with ``apply_edges(..., edges=...)``.
 
         Parameters
         ----------
@@ -291,7 +318,7 @@ class EdgeGate(Gate):
             whole = edges_of(g)
             src, dst = whole.index.src[chosen], whole.index.dst[chosen]
             edges = Edges(src, dst, whole.index.num_src, whole.index.num_dst, whole.same_nodes)
-            ids = shared_ids(g) if self.symmetric else edge_ids(g)
+            ids = self._draw_ids(g)
             ids = chosen if ids is None else ids[chosen]
             return {edge_field: self._gates(edges, g, chosen, h, ids)}
 

@@ -66,8 +66,8 @@ class Edges:
 def edges_of(g: Any) -> Edges:
     """The edges of a DGLGraph or block with one edge type.
 
-    They are kept with DGL's own structure, which copies and local scopes share and which a change of the graph clears.
-    ``g[etype]`` makes a new structure at every use but shares the frame of edge features, so a frame knows them, too.
+    They are kept in DGL's own structure, which copies and local scopes share and which a change of the graph clears.
+    ``g[etype]`` makes a new structure at every use but shares the frame of edge features, so a frame finds them, too.
     """
     cache = g._graph._cache
     if _KEY in cache:
@@ -99,7 +99,8 @@ def _ends(g: Any) -> tuple[Tensor, Tensor]:
 
 
 def _same(index: EdgeIndex, src: Tensor, dst: Tensor, sizes: tuple[int, int]) -> bool:
-    """DGL gives out the very memory of its structure, and the index keeps that alive: equal places are equal edges."""
+    """Whether an index is that of these edges. DGL returns the memory of its own structure, and the index keeps it
+    alive: equal addresses mean equal edges."""
     ours, theirs = (
         (x.data_ptr(), y.data_ptr(), len(x), x.device, x.dtype) for x, y in ((index.src, index.dst), (src, dst))
     )
@@ -107,22 +108,32 @@ def _same(index: EdgeIndex, src: Tensor, dst: Tensor, sizes: tuple[int, int]) ->
 
 
 def pair_of(g: Any, h: Any) -> tuple[Tensor, Tensor]:
-    """Features of sources and destinations: ``h`` itself if it is a pair, else as DGL's own layers take them."""
+    """The features of sources and destinations: ``h`` itself if it is a pair, else split as DGL's own layers do."""
     if isinstance(h, tuple):
         return h
     return h, h[: g.num_dst_nodes()] if g.is_block else h
 
 
 def edge_ids(g: Any) -> Tensor | None:
-    """The numbers that edges have in the graph that they were sampled from, or None for 0 .. E-1."""
-    return g.edata[ID].long() if ID in g.edata else None
+    """The numbers that key the draws of a graph's edges: those in the graph that it was sampled from, or None for
+    0 .. E-1."""
+    if ID in g.edata:
+        return g.edata[ID].long()
+    if g.is_block:
+        raise ValueError(
+            "the block does not say which edges of the whole graph it has, so their draws would not be those edges' "
+            "own. Set block.edata[dgl.EID]: DGL's samplers do, GraphBolt's with include_original_edge_id=True"
+        )
+    return None
 
 
 def shared_ids(g: Any) -> Tensor:
-    """A number for every edge that its reverse has, too, and that it keeps in every sampled part of the graph."""
+    """The same for gates that are equal in both directions: the id of the pair of nodes that an edge joins, with the
+    numbers that the nodes have in the whole graph."""
     edges = edges_of(g)
     if not edges.same_nodes:
         raise ValueError("symmetric=True needs a graph whose edges join nodes of one set; this edge type joins two")
-    if ID not in g.srcdata or ID not in g.dstdata:
+    if ID not in g.srcdata:
         return edges.pairs
-    return pair_ids(g.srcdata[ID][edges.index.src.long()], g.dstdata[ID][edges.index.dst.long()])
+    nodes = g.srcdata[ID]  # the destinations of a block are the first of its sources
+    return pair_ids(nodes[edges.index.src.long()], nodes[edges.index.dst.long()])

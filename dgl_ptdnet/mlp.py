@@ -9,7 +9,19 @@ from .ops import linear_maps
 
 
 class EdgeMLP(nn.Module):
-    """The rows p, q and weights w with which an edge's logit, sum_k w_k relu(p_uk + q_vk), is an MLP on [h_u, h_v]."""
+    """An MLP on [h_u, h_v], as rows p and q of nodes and weights w: an edge's logit is sum_k w_k relu(p_uk + q_vk).
+
+    Parameters
+    ----------
+    in_feats : int or tuple[int, int]
+        Size of the features of sources and destinations.
+    hidden : int
+        Hidden units; with 0 the logit is p_u + q_v.
+    tower : int
+        Size of a layer with ReLU before the rows, one for sources and one for destinations; 0: none.
+    symmetric : bool
+        Make the logits of (u, v) and (v, u) equal: each is the mean of both.
+    """
 
     def __init__(self, in_feats: int | tuple[int, int], hidden: int, tower: int, symmetric: bool) -> None:
         super().__init__()
@@ -33,7 +45,7 @@ class EdgeMLP(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As torch's Linear layers on [h_u, h_v] and on the hidden units start."""
+        """Draws the weights as torch does for Linear layers on [h_u, h_v] and on the hidden units."""
         bound = (self.weight_src.shape[1] + self.weight_dst.shape[1]) ** -0.5
         for parameter in (self.weight_src, self.weight_dst, self.bias):
             if parameter is not None:
@@ -45,12 +57,11 @@ class EdgeMLP(nn.Module):
                 tower.reset_parameters()
 
     def maps(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Weights and biases of the linear maps from features (or a tower's output) to rows, as source and as
-        destination."""
+        """Weights and biases of the two linear maps from features, or a tower's output, to rows: p, then q."""
         return [(self.weight_src, self.bias), (self.weight_dst, None)]
 
     def rows(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Of nodes as sources, and as destinations."""
+        """Rows p and q of all nodes."""
         if self.tower_src is None:
             source, destination = linear_maps(h, self.maps())
             return source, destination
@@ -67,7 +78,22 @@ class EdgeMLP(nn.Module):
     def forward(
         self, h_src: Tensor, h_dst: Tensor, shared: bool, rows: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """p, q, w. ``shared``: the destinations are the first of the sources, and ``rows`` may be there already."""
+        """Rows p, q and weights w of an edge's logit.
+
+        Parameters
+        ----------
+        h_src, h_dst : torch.Tensor
+            Features of the sources and destinations, :math:`(N, F)`.
+        shared : bool
+            The destinations are the first of the sources.
+        rows : tuple[torch.Tensor, torch.Tensor], optional
+            The rows p and q of all nodes, where they are computed already. Only with ``shared``.
+
+        Returns
+        -------
+        tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+            p :math:`(N_{src}, H)`, q :math:`(N_{dst}, H)` and w :math:`(H,)`.
+        """
         for name, h, size in (("source", h_src, self.in_feats[0]), ("destination", h_dst, self.in_feats[1])):
             if h.dim() != 2 or h.shape[1] != size:
                 raise ValueError(f"the gate takes {name} features [N, {size}]; got shape {tuple(h.shape)}")

@@ -82,3 +82,26 @@ def test_edges_in_csc_order_are_gated_by_their_ids():
     g, gate = undirected(), ptd.EdgeGate(FEATS).eval()
     for name in ("csc", "csr"):
         torch.testing.assert_close(gate(g.formats(name), features(g)), gate(g, features(g)))
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_blocks_with_node_ids_in_their_sources_alone_draw_as_the_whole_graph(symmetric):
+    g = undirected()
+    gate, whole = (ptd.EdgeGate(FEATS, symmetric=symmetric) for _ in range(2))
+    whole.load_state_dict(gate.state_dict())
+    want = whole(g, features(g))
+    block = dgl.to_block(dgl.in_subgraph(g, torch.arange(5, 25)), torch.arange(5, 25))
+    block.edata[dgl.EID] = dgl.in_subgraph(g, torch.arange(5, 25)).edata[dgl.EID][block.edata[dgl.EID]]
+    del block.dstdata[dgl.NID]  # as GraphBolt's blocks are
+    z = gate(block, features(g)[block.srcdata[dgl.NID]])
+    assert torch.equal(z, want[block.edata[dgl.EID]])
+
+
+@pytest.mark.parametrize("gate", [ptd.EdgeGate(FEATS), ptd.DropEdge(0.5), ptd.NeuralSparse(FEATS, 2)])
+def test_blocks_without_edge_ids_are_refused_in_training_alone(gate):
+    block = dgl.to_block(undirected())
+    del block.edata[dgl.EID]
+    h = torch.randn(block.num_src_nodes(), FEATS)
+    with pytest.raises(ValueError, match=r"Set block.edata\[dgl.EID\].*include_original_edge_id=True"):
+        gate.train()(block, h)
+    assert gate.eval()(block, h).shape == (block.num_edges(),)

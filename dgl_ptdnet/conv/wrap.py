@@ -31,7 +31,7 @@ def _in_feats(conv: nn.Module) -> int | tuple[int, int] | None:
 def denoise(
     model: nn.Module, make_gate: Callable[[Any], nn.Module] = EdgeGate, *, skip: Iterable[str] = ()
 ) -> nn.Module:
-    """Puts a gate of its own into every DGL convolution of a model, in place; parameters are kept.
+    """Puts a gate of its own on every DGL convolution of a model, in place. The model keeps its parameters.
 
     Parameters
     ----------
@@ -40,19 +40,19 @@ def denoise(
     make_gate : callable
         Makes a gate from the size of a convolution's input features. Default: :class:`EdgeGate`.
     skip : iterable of str
-        Names of convolutions to leave as they are, as ``model.named_modules()`` has them.
+        Names of convolutions to leave as they are, as in ``model.named_modules()``. Default: none.
 
     Returns
     -------
     torch.nn.Module
-        The model; for a convolution its :class:`Denoised` twin. What was wrapped is logged, by name, to the logger
-        ``dgl_ptdnet`` at level INFO.
+        The model; for a single convolution the :class:`Denoised` layer around it. The logger ``dgl_ptdnet`` names what
+        was wrapped, at level INFO.
 
     Raises
     ------
     ValueError
-        Where the model has no convolution, or one that cannot be denoised and is not skipped; it is named with the
-        reason, and the model is left as it was.
+        The model has no convolution, or has one that cannot be denoised and is not in ``skip``. The message names it
+        and says why. The model is left as it was.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def denoise(
 
 
 def _convolutions(module: nn.Module, name: str) -> Iterable[tuple[str, nn.Module]]:
-    """Those of DGL, and of classes that stem from its; with every name that they have. Not inside of others."""
+    """The outermost modules of DGL's classes and of their subclasses, under every name that they have."""
     if isinstance(module, Denoised):
         return
     if any(base.__module__.startswith("dgl.nn.pytorch.conv") for base in type(module).__mro__):
