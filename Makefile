@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export DGLBACKEND := pytorch
 
-.PHONY: build demo test lint bench cuda-build clean
+.PHONY: build demo test lint bench mutants cuda-build clean
 
 build: .venv/.built
 
@@ -37,6 +37,9 @@ bench: build  # DATA_DIR=...: a folder with Cora, Pubmed and PPI in DGL's raw la
 	$(BIN)/python benchmarks/epoch.py $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 	$(BIN)/python benchmarks/large.py
 	$(BIN)/python benchmarks/prior.py
+
+mutants: build  # ROOMS="gate conv": of some rooms; SAMPLE=200: a random part
+	$(BIN)/python tests/mutants.py $(ROOMS) $(if $(SAMPLE),--sample $(SAMPLE))
 
 clean:
 	rm -rf .venv .venv-cuda build *.egg-info dgl_ptdnet/*.so
