@@ -40,17 +40,17 @@ class Agreement(nn.Module):
     num_classes : int
         Number of classes.
     hidden : int
-        Hidden units of the encoder.
+        Hidden units of the encoder. Default: 64.
     dropout : float
-        Of the encoder, on features and hidden units.
+        Of the encoder, on features and hidden units. Default: 0.5.
     homophily : float
-        :math:`h`, in (0, 1).
+        :math:`h`, in (0, 1). Default: 0.8.
     warmup : int
-        Epochs before the encoder learns from the model.
+        Epochs before the encoder learns from the model. Default: 60.
     ramp : int
-        Epochs over which the bias then moves.
+        Epochs over which the bias then moves. Default: 30.
     momentum : float
-        Of the average of the model's probabilities over epochs.
+        Of the average of the model's probabilities over epochs. Default: 0.9.
 
     Notes
     -----

@@ -44,7 +44,7 @@ class LowRank(nn.Module):
         2, power iteration with deflation that starts from the vectors of the subspace iteration, with its gradient by
         autograd; K times slower. Default: ``"subspace"``.
     tol : float
-        A call stops sweeping when the estimated relative error of the value is below this. Default: 1e-3.
+        A call stops sweeping when the estimated relative error of the value is below this. Default: 0.001.
     max_sweeps : int
         The maximum number of sweeps of a call. Default: 20.
     per_graph : bool

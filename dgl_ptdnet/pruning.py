@@ -25,8 +25,8 @@ def prune(g: Any, gate: nn.Module, h: Tensor | tuple[Tensor, Tensor], threshold:
     h : torch.Tensor or tuple[torch.Tensor, torch.Tensor]
         What the layer is given: node features, or those of sources and destinations.
     threshold : float
-        Edges whose gate is above it stay, and so do self-loops that are not gated. With 0 the layer's result in
-        evaluation on the smaller graph is that on ``g``.
+        Edges with a gate above it stay, and so do self-loops that are not gated. With 0 the layer computes the same on
+        the smaller graph as on ``g``, in evaluation. Default: 0.0.
 
     Returns
     -------

@@ -19,6 +19,7 @@ import copy
 import hashlib
 import importlib.abc
 import importlib.util
+import itertools
 import json
 import os
 import random
@@ -39,7 +40,7 @@ LEFT_OUT = ("ops", "cuda", "cpp", "emulation", "studies", "test_docs.py", "test_
             "test_aggregate.py", "test_attention.py", "test_edge_gate.py", "test_linear.py", "test_cpp.py",
             "test_cuda_compile.py", "test_cuda_emulated.py", "test_cuda_message.py", "test_studies.py")  # fmt: skip
 SKIPPED = ("__repr__", "extra_repr", "__dir__")
-MANY = 25  # tests for a mutant: the quickest that execute its line
+BUDGET = 15.0  # seconds of tests for a mutant
 PATIENCE = 20.0  # seconds that a mutant gets beside three times what its tests take
 
 
@@ -115,6 +116,16 @@ def _nodes(tree: ast.AST, where: str = "") -> Iterator[tuple[str, ast.AST, ast.s
     return walk(tree, where, None)
 
 
+def _defaults(statement: ast.stmt) -> dict[int, str]:
+    """The arguments of a function by the places of their defaults."""
+    if not isinstance(statement, ast.FunctionDef):
+        return {}
+    arguments = statement.args
+    plain = list(zip(reversed([*arguments.posonlyargs, *arguments.args]), reversed(arguments.defaults)))
+    pairs = [*plain, *zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    return {id(default): f"the default of {argument.arg}" for argument, default in pairs if default is not None}
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One fault: the module, the number among its faults, and what is changed."""
@@ -150,7 +161,7 @@ def mutate(module: str, number: int | None = None) -> tuple[ast.Module, list[Mut
             first = lambda text: text.splitlines()[0]  # noqa: E731
             key = f"{module}:{where}: {first(before)} -> {first(after)}"
             if isinstance(node, ast.Constant) and statement is not None:
-                key += f" in {first(ast.unparse(statement))[:90]}"
+                key += f" in {_defaults(statement).get(id(node)) or first(ast.unparse(statement))[:90]}"
             seen[key] += 1
             key += f" #{seen[key]}" if seen[key] > 1 else ""
             found.append(Mutant(module, len(found), getattr(node, "lineno", 0), key))
@@ -278,13 +289,19 @@ def fingerprint() -> str:
 
 
 def tests_for(mutant: Mutant, coverage: dict[str, Any]) -> list[str]:
-    """The quickest tests that execute a mutant's line; for what runs at import alone those of the whole file."""
-    lines = coverage["lines"].get(str(path_of(mutant.module)), {})
+    """The tests that execute a mutant's line: first those of its module, then others, the quickest first, as many as
+    the budget allows. For what runs at import alone those that execute anything of the file, and of docstrings."""
+    path = path_of(mutant.module)
+    lines = coverage["lines"].get(str(path), {})
     found = [test for test in lines.get(str(mutant.line), []) if test]
-    many = MANY if found else 4 * MANY
-    found = found or sorted({test for tests in lines.values() for test in tests if test})
+    if not found:
+        found = sorted({test for tests in lines.values() for test in tests if test})
+        found += [test for test in coverage["seconds"] if test.startswith("tests/test_docstrings.py")]
+    own = f"tests/{path.relative_to(ROOT / 'dgl_ptdnet').parent / 'test_'}{path.stem}.py".replace("/./", "/")
     seconds = coverage["seconds"]
-    return sorted(found, key=lambda test: seconds.get(test, 0.0))[:many]
+    found.sort(key=lambda test: (not test.startswith((own, "tests/test_docstrings.py")), seconds.get(test, 0.0)))
+    spent = itertools.accumulate(seconds.get(test, 0.0) for test in found)
+    return [test for test, total in zip(found, spent) if total <= BUDGET or test is found[0]]
 
 
 def run(mutants: list[Mutant], coverage: dict[str, Any], jobs: int, told: Callable[[Mutant, str], None]) -> None:

@@ -90,10 +90,10 @@ class Dataset:
             and ``"test_mask"``. Masks of shape :math:`(N, S)` are :math:`S` splits, of which ``seed`` modulo :math:`S`
             is taken. The given graphs are not changed.
         name : str
-            What tables and folders call it.
+            What tables and folders call it. Default: ``"graph"``.
         seed : int
             Seed of the splits. Without masks, 60 % of the nodes with a label (of several graphs: of the graphs) are for
-            training, 20 % for validation and 20 % for the test.
+            training, 20 % for validation and 20 % for the test. Default: 0.
 
         Returns
         -------

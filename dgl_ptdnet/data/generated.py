@@ -29,22 +29,24 @@ def synthetic(
     Parameters
     ----------
     seed : int
-        Equal seeds give equal data.
+        Equal seeds give equal data. Default: 0.
     same_label : float
         Share of the edges that join nodes of the same label; the paper has 0.5, 0.6, 0.7 and 0.85.
+        Default: 0.5.
     num_pairs : int
         Number of linked pairs; each is two edges. The paper's graph has 4,945, its dense one more.
+        Default: 5000.
     class_size : int
-        Mean number of nodes of a label; the numbers are drawn with variance 25.
+        Mean number of nodes of a label; the numbers are drawn with variance 25. Default: 200.
     num_classes : int
-        Number of labels.
+        Number of labels. Default: 5.
     num_feats : int
-        Number of features of a node.
+        Number of features of a node. Default: 30.
     spread : float
         Standard deviation of the labels' centroids. The paper does not state it; with 3 the features alone tell about
-        seven nodes out of ten.
+        seven nodes out of ten. Default: 3.0.
     variance : float
-        Variance of a node's features around its centroid.
+        Variance of a node's features around its centroid. Default: 80.0.
 
     Returns
     -------
@@ -94,17 +96,17 @@ def planted(
     Parameters
     ----------
     seed : int
-        Equal seeds give equal data.
+        Equal seeds give equal data. Default: 0.
     cross : float
-        Share of the edges that join two communities, exactly; 0.21 is that of the paper's graph.
+        Share of the edges that join two communities, exactly; 0.21 is that of the paper's graph. Default: 0.21.
     num_pairs : int
-        Number of linked pairs; each is two edges.
+        Number of linked pairs; each is two edges. Default: 5000.
     num_nodes : int
-        Number of nodes, divided among the communities as evenly as can be.
+        Number of nodes, divided among the communities as evenly as can be. Default: 1000.
     num_classes : int
-        Number of communities; a node's label is its community.
+        Number of communities; a node's label is its community. Default: 5.
     num_feats, spread, variance
-        Features as those of :func:`synthetic`, here without regard to the edges.
+        Features as those of :func:`synthetic`, here without regard to the edges. Default: 30, 3.0 and 80.0.
 
     Returns
     -------
@@ -145,12 +147,13 @@ def random_graph(
         Number of edges, both directions of each pair counted: an even number.
     num_feats : int
         Number of features of a node: a centroid for each label, plus noise that is three times as wide.
+        Default: 32.
     num_classes : int
-        Number of labels, equally many nodes each.
+        Number of labels, equally many nodes each. Default: 8.
     seed : int
-        Equal seeds give equal data.
+        Equal seeds give equal data. Default: 0.
     same_label : float
-        Share of the edges that join nodes of the same label.
+        Share of the edges that join nodes of the same label. Default: 0.7.
 
     Returns
     -------

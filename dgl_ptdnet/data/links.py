@@ -47,11 +47,11 @@ def split_edges(g: dgl.DGLGraph, seed: int = 0, val: float = 0.05, test: float =
         The whole graph; it is not changed. Its edges are taken as undirected, and self-loops are left out. Edges that
         ``g.edata["noise"]`` marks, as :func:`add_noise_edges` does, are not held out: nobody wants to find them.
     seed : int
-        Equal seeds give equal splits.
+        Equal seeds give equal splits. Default: 0.
     val : float
-        Share of the linked pairs that is held out for validation.
+        Share of the linked pairs that is held out for validation. Default: 0.05.
     test : float
-        Share of the linked pairs that is held out for the test.
+        Share of the linked pairs that is held out for the test. Default: 0.1.
 
     Returns
     -------

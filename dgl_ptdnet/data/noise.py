@@ -26,7 +26,7 @@ def add_noise_edges(g: dgl.DGLGraph, count: int, *, seed: int = 0, kind: str = "
     count : int
         Number of pairs; the result has twice as many new edges.
     seed : int
-        Equal seeds give equal edges.
+        Equal seeds give equal edges. Default: 0.
     kind : str
         Which pairs are drawn:
 
@@ -34,6 +34,8 @@ def add_noise_edges(g: dgl.DGLGraph, count: int, *, seed: int = 0, kind: str = "
         * ``"heterophilous"``: those of different ``ndata["label"]`` are;
         * ``"similar"``: of 16 times as many uniform pairs those whose ``ndata["feat"]`` have the largest cosine;
         * ``"hubs"``: both ends are drawn in proportion to their in-degree plus one.
+
+        Default: ``"uniform"``.
 
     Returns
     -------

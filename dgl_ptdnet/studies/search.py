@@ -121,7 +121,7 @@ def search(
     trials : int
         Number of trials for each cell. Default: 16.
     data_dir, workers
-        As for :func:`dgl_ptdnet.studies.queue.run`.
+        As for :func:`dgl_ptdnet.studies.queue.run`. Default: None and 0.
     say : callable
         Called with a line of text after each data set.
     """

@@ -29,17 +29,18 @@ class GNN(nn.Module):
     make_gate : callable, optional
         Makes a gate from the size of a layer's input. Default: every gate is 1.
     layers : int
-        Number of convolutions.
+        Number of convolutions. Default: 2.
     heads, out_heads : int
-        Attention heads of hidden layers, which are put side by side, and of the last, which are averaged.
+        Attention heads of gat: those of hidden layers are concatenated, those of the last layer are averaged. Default:
+        8 and 1.
     dropout : float
-        Of every layer's input, and of attention weights.
+        Dropout of every layer's input, and of attention weights. Default: 0.5.
     residual : bool
-        Add a linear map of each layer's input to its output.
+        Add a linear map of each layer's input to its output. Default: False.
     node_mlp : int
-        Hidden units of an MLP of each layer's input that is added to its output. 0: there is none.
+        Hidden units of an MLP of each layer's input that is added to its output. Default: 0, no such MLP.
     floor : float
-        That of :class:`dgl_ptdnet.Denoised`.
+        As for :class:`dgl_ptdnet.Denoised`. Default: 0.0.
 
     Notes
     -----
