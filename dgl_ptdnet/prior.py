@@ -76,7 +76,7 @@ def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
     x : torch.Tensor
         Features of the nodes, :math:`(N, F)`, dense or mostly zeros. Rows of zeros are allowed.
     seed : int
-        Of the random pairs and of the classifier's start.
+        Seed of the random pairs and of the start of the classifier. Default: 0.
 
     Returns
     -------

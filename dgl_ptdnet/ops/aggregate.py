@@ -47,9 +47,9 @@ def aggregate(
         Without them every gate is 1.
     norm : str
         ``"none"``, or how the gates are normalised first: see :func:`normalize`. ``"mean"`` is the mean over kept
-        edges.
+        edges. Default: ``"none"``.
     floor : float
-        The least degree that counts in the normalisation.
+        The least degree that counts in the normalisation. Default: 1.0.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def degrees(index: EdgeIndex, z: Tensor, by: str = "dst") -> Tensor:
     z : torch.Tensor
         Gates in the order of ``src`` and ``dst``, :math:`(E,)` or :math:`(E, heads)`, float32 or float64.
     by : str
-        ``"dst"``: of the edges that come in; ``"src"``: of those that go out.
+        ``"dst"``: of the edges that come in; ``"src"``: of those that go out. Default: ``"dst"``.
 
     Returns
     -------
@@ -206,9 +206,11 @@ def normalize(index: EdgeIndex, z: Tensor, norm: str = "both", *, floor: float =
     norm : str
         As in DGL's ``GraphConv``: ``"both"`` (:math:`l = r = 1/2`), ``"left"`` (:math:`l = 1, r = 0`: a node shares
         itself out), ``"right"`` or ``"mean"`` (:math:`l = 0, r = 1`: a mean over kept edges), ``"none"``.
+        Default: ``"both"``.
     floor : float
         The least degree that counts. With 1, DGL's own rule for nodes without edges, messages fade out with the last
-        gate of a node; 0 gives a true mean, whose gradient grows as 1 / degree, and zeros where no edge is kept.
+        gate of a node; 0 gives a true mean, whose gradient grows as 1 / degree, and zeros where no edge is
+        kept. Default: 1.0.
 
     Returns
     -------

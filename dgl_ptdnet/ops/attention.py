@@ -46,9 +46,9 @@ def attention(
         Gates, not negative, in the order of ``src`` and ``dst``, :math:`(E,)` or :math:`(E, heads)`. An edge whose
         gate is 0 takes no part. Without them every gate is 1.
     negative_slope : float
-        Of the LeakyReLU, not negative.
+        Of the LeakyReLU, not negative. Default: 0.2.
     return_weights : bool
-        Whether to return the attention weights, too.
+        Whether to return the attention weights, too. Default: False.
 
     Returns
     -------
@@ -98,14 +98,16 @@ def attention_v2(
 
     Parameters
     ----------
-    index, h, z, negative_slope, return_weights
-        As in :func:`attention`. In GATv2 ``h`` is ``p``.
+    index, h
+        As for :func:`attention`.
     p : torch.Tensor
-        Projection of the sources, :math:`(N_{src}, heads, K)`: float32, float64, bfloat16 or float16.
+        Projection of the sources, :math:`(N_{src}, heads, K)`: float32, float64, bfloat16 or float16. GATv2 uses ``h``.
     q : torch.Tensor
         Projection of the destinations, :math:`(N_{dst}, heads, K)`, of the same dtype.
     w : torch.Tensor
         Weights of the scores, :math:`(heads, K)`.
+    z, negative_slope, return_weights
+        As for :func:`attention`. Default: None, 0.2 and False.
 
     Returns
     -------

@@ -70,11 +70,12 @@ def edge_gate(
     edge_bias : torch.Tensor, optional
         A number for every edge, :math:`(E,)`, added to its logit.
     activation : str
-        ``"relu"``, ``"leaky_relu"`` (slope 0.01) or ``"identity"``.
+        ``"relu"``, ``"leaky_relu"`` (slope 0.01) or ``"identity"``. Default: ``"relu"``.
     tau : float
-        Temperature of the samples, positive.
+        Temperature of the samples, positive. Default: 1.0.
     gamma, zeta : float
         The samples are stretched to :math:`(\gamma, \zeta)` and clipped to [0, 1]; gamma < 0 and zeta > 1.
+        Default: -0.1 and 1.1.
     noise : torch.Tensor, optional
         ``(seed, offset)``, int64 :math:`(2,)`: sample the gates. Without it they are deterministic.
     edge_ids : torch.Tensor, optional
@@ -83,7 +84,7 @@ def edge_gate(
     index : EdgeIndex, optional
         The graph's index. Without it each call makes one.
     penalty : bool
-        Whether to return the expected number of edges that are kept, too.
+        Whether to return the expected number of edges that are kept, too. Default: False.
 
     Returns
     -------
