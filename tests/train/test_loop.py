@@ -6,9 +6,11 @@ import dgl
 import pytest
 import torch
 from runs import same_bits, settings, several_graphs, small, trainer
+from torch.nn import functional
 
 import dgl_ptdnet as ptd
 from dgl_ptdnet.data import Dataset
+from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.results import BestState, Epoch
 from dgl_ptdnet.train.tasks import NodeClassification, make_task
 
@@ -161,3 +163,130 @@ def test_the_denoised_graph_is_the_given_one_without_dropped_edges():
 def test_names_are_exported():
     assert isinstance(make_task(small(), settings(), 0), NodeClassification)
     assert ptd.EdgeGate in type(trainer(method="ptdnet-plus").model.gates[0]).__mro__
+
+
+# The loss, the optimizer and the schedules, by plain formulas.
+
+
+def formula_of_the_loss(t, step, outputs):
+    """The loss of a step from the outputs of every gate sample and the gates of the last."""
+    s, (rows, labels) = t.settings, step.target
+    mean = sum(outputs) / len(outputs)
+    loss = functional.cross_entropy(mean[rows], labels)
+    if s.gate_samples > 1:
+        rise = min(1.0, (t.epoch + 1) / max(1, s.consistency_warm_up))
+        p = [out.softmax(1) for out in outputs]
+        sharp = (sum(p) / len(p)) ** (1 / s.consistency_temperature)
+        target = sharp / sharp.sum(1, keepdim=True)
+        loss = loss + rise * s.consistency_weight * sum((x - target).square().sum(1).mean() for x in p)
+    for gate in t.model.gates:
+        index, z = gate.last.edges.index, gate.gates
+        num_edges = index.num_edges
+        loss = loss + s.l0_weight * gate.penalty / num_edges
+        dense = torch.zeros(index.num_src, index.num_dst).index_put(
+            (index.src.long(), index.dst.long()), z, accumulate=True
+        )
+        loss = loss + s.rank_weight * torch.linalg.svdvals(dense)[: s.rank_k].sum()
+    return loss
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"l0_weight": 3.0},
+        {"rank_weight": 0.5, "rank_k": 3},
+        {"gate_samples": 3, "consistency_weight": 4.0, "consistency_temperature": 0.5, "consistency_warm_up": 4},
+        {"l0_weight": 2.0, "rank_weight": 0.25, "gate_samples": 2, "consistency_temperature": 0.25},
+    ],
+    ids=str,
+)
+def test_the_loss_is_its_formula(given, backbone):
+    t = trainer(method="ptdnet", backbone=backbone, **{"l0_weight": 0.0, "rank_weight": 0.0, **given})
+    outputs = []
+    t.model.register_forward_hook(lambda module, arguments, out: outputs.append(out.detach()))
+    for _ in range(5):  # the low-rank term is exact after some steps
+        outputs.clear()
+        t.model.train()
+        (step,) = t.task.steps()
+        loss, _ = t._loss(step)
+    assert len(outputs) == t.settings.gate_samples
+    with torch.no_grad():
+        torch.testing.assert_close(loss.detach(), formula_of_the_loss(t, step, outputs), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["basic", "dropedge", "neuralsparse", "mlp"])
+def test_methods_without_a_penalty_have_the_loss_of_the_task(method):
+    t = trainer(method=method, l0_weight=9.0, rank_weight=9.0)
+    outputs = []
+    t.model.register_forward_hook(lambda module, arguments, out: outputs.append(out.detach()))
+    (step,) = t.task.steps()
+    loss, _ = t._loss(step)
+    rows, labels = step.target
+    torch.testing.assert_close(loss.detach(), functional.cross_entropy(outputs[0][rows], labels))
+
+
+def test_agreement_learns_by_its_own_loss_beside_that_of_the_task():
+    t = trainer(method="ptdnet-plus", gate_samples=1)
+    outputs = []
+    t.model.register_forward_hook(lambda module, arguments, out: outputs.append(out.detach()))
+    (step,) = t.task.steps()
+    torch.manual_seed(5)
+    t._loss(step)
+    torch.manual_seed(5)
+    t.model(step.graph, step.x)
+    own = t.bias.agreement.loss(0).detach()
+    torch.manual_seed(5)
+    loss, _ = t._loss(step)
+    rows, labels = step.target
+    torch.testing.assert_close(loss.detach() - own, functional.cross_entropy(outputs[-1][rows], labels))
+
+
+def test_every_parameter_has_the_rate_and_decay_of_its_part():
+    rates = {"lr": 0.1, "weight_decay": 0.2, "gate_lr": 0.3, "agreement_lr": 0.4, "agreement_weight_decay": 0.5}
+    for method in ("basic", "ptdnet", "ptdnet-plus"):
+        t = trainer(method=method, gate_mlp=True, **rates)
+        of_gates = {id(p) for gate in t.model.gates for p in gate.parameters()}
+        of_agreement = {id(p) for p in t.bias.agreement.parameters()} if t.bias else set()
+        found = {
+            id(p): (group["lr"], group["weight_decay"]) for group in t.optimizer.param_groups for p in group["params"]
+        }
+        wanted = {id(p): (0.3, 0.0) if id(p) in of_gates else (0.1, 0.2) for p in t.model.parameters()}
+        assert found == {**wanted, **dict.fromkeys(of_agreement, (0.4, 0.5))}
+        assert bool(of_gates) == (method != "basic")
+        assert type(t.optimizer) is torch.optim.Adam
+
+
+@pytest.mark.parametrize("method", ["ptdnet", "ptdnet-plus", "neuralsparse"])
+def test_temperature_and_the_rate_of_gates_follow_their_schedules(method, monkeypatch):
+    t = trainer(method=method, epochs=6, tau=3.0, tau_decay=0.5, tau_minimum=0.4, gate_lr=0.6, gate_warm_up=3)
+    seen = []
+
+    def step(self, *arguments):
+        seen.append((t.model.gates[0].tau, t.model.gates[-1].tau, t.optimizer.param_groups[1]["lr"]))
+        return train_step(*arguments)
+
+    train_step = t.train_step
+    monkeypatch.setattr(Trainer, "train_step", step)
+    while not t.done:
+        t.run_epoch()
+    wanted = [(3.0, 0.2), (1.5, 0.4), (0.75, 0.6), (0.4, 0.6), (0.4, 0.6), (0.4, 0.6)]
+    assert seen == [(tau, tau, pytest.approx(rate)) for tau, rate in wanted]
+    assert [group["lr"] for group in t.optimizer.param_groups][::2] == [
+        group["lr"] for group in trainer(method=method).optimizer.param_groups
+    ][::2]
+
+
+@pytest.mark.parametrize(("method", "floor"), [("ptdnet-plus", 1.0), ("ptdnet", 0.0)])
+def test_the_sage_of_ptdnet_plus_divides_by_at_least_one(method, floor):
+    t = trainer(method=method, backbone="sage")
+    layer, (part,) = t.model.layers[0].eval(), t.task.parts
+    g, x, conv = part.graph, part.source.ndata["feat"], layer.conv
+    z = torch.rand(g.num_edges()) * 0.1
+    layer.gate.forward = lambda g, h, *rows: z
+    sums = torch.zeros_like(x).index_add(0, g.edges()[1], z[:, None] * x[g.edges()[0]])
+    total = torch.zeros(g.num_nodes()).index_add(0, g.edges()[1], z)
+    means = sums / total.clamp(min=floor or 1e-12)[:, None]
+    want = conv.fc_self(x) + conv.fc_neigh(means)
+    torch.testing.assert_close(layer(g, x), want, rtol=1e-4, atol=1e-5)
