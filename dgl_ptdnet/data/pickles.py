@@ -1,30 +1,78 @@
-"""Pickled files of numbers, read without executing them."""
+"""Pickled files of numbers, read without running any code in them."""
 
 from __future__ import annotations
 
 import collections
+import math
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+
+from ..errors import first_line
+from .csr import checked_csr
+
+
+class _Dtype:
+    """Takes the place of numpy's dtype: plain numbers only. Flags of other dtypes would turn bytes into pointers."""
+
+    def __init__(self, code: Any, *rest: Any) -> None:
+        if not isinstance(code, str) or not re.fullmatch(r"b1|[iu][1248]|f[248]", code):
+            raise pickle.UnpicklingError(f"an array of {str(code)[:20]!r} is refused: arrays must hold numbers")
+        self.code, self.order = code, "|"
+
+    def __setstate__(self, state: Any) -> None:
+        if state[1] not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
+            raise pickle.UnpicklingError("an array of a structured dtype is refused: arrays must hold numbers")
+        self.order = state[1]
+
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.order + self.code)
+
+
+class _Array:
+    """Takes the place of numpy's ndarray: shape, dtype and bytes, from which the array is made."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran, data = state
+        data = data.encode("latin1") if isinstance(data, str) else data  # of Python 2
+        if not isinstance(dtype, _Dtype) or not isinstance(data, (bytes, bytearray)):
+            raise pickle.UnpicklingError("an array without plain numbers is refused")
+        if not all(type(size) is int and size >= 0 for size in shape):
+            raise pickle.UnpicklingError(f"an array has the shape {shape}")
+        found = dtype.dtype()
+        if math.prod(shape) * found.itemsize != len(data):
+            raise pickle.UnpicklingError(f"an array of {shape} {found} has {len(data):,} bytes")
+        self.array = np.frombuffer(data, found).reshape(shape, order="F" if fortran else "C")
+
+
+class _Reconstruct:
+    """Takes the place of the function with which numpy's pickles make an empty array."""
+
+    __slots__ = ()
+
+    def __call__(self, *ignored: Any) -> _Array:
+        return _Array()
+
+    def __setstate__(self, state: Any) -> None:
+        raise pickle.UnpicklingError("it changes a function, which is refused")
 
 
 class _Csr:
-    """Takes the attributes of a pickled csr_matrix; the matrix is made from them by scipy, which checks them."""
+    """Takes the place of scipy's csr_matrix: its parts, from which the matrix is made."""
 
-    def matrix(self) -> scipy.sparse.csr_matrix:
-        state = self.__dict__
-        return scipy.sparse.csr_matrix((state["data"], state["indices"], state["indptr"]), shape=state["_shape"])
+    def __setstate__(self, state: Any) -> None:
+        self.parts = (state["data"].array, state["indices"].array, state["indptr"].array)
+        self.shape = state["_shape"]
 
 
-_reconstruct = np.empty(0).__reduce__()[0]  # its module has another name in numpy 2
 _ADMITTED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _Reconstruct(),
+    ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
     ("scipy.sparse.csr", "csr_matrix"): _Csr,
     ("scipy.sparse._csr", "csr_matrix"): _Csr,
     ("collections", "defaultdict"): collections.defaultdict,
@@ -41,27 +89,29 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """The array, sparse matrix, list or dict in a pickled file.
+    """Reads an array of numbers, a sparse matrix, or a list or dict of numbers from a pickled file.
 
-    Pickles can call any function while they are read. Here only numpy arrays, scipy CSR matrices, dicts, lists and
-    numbers are made, and a file that asks for anything else is refused by name.
+    A pickle can call any function while it is read. Here only plain values, lists and dicts are made; arrays and CSR
+    matrices are built from their checked parts, and a file that asks for anything else is refused.
 
     Parameters
     ----------
     path : pathlib.Path
-        The file; it may have been written by Python 2.
+        The file. It may have been written by Python 2.
 
     Returns
     -------
     object
-        What the file holds.
+        The contents of the file.
     """
     with open(path, "rb") as file:
         try:
             value = _Unpickler(file, encoding="latin1").load()
-            return value.matrix() if isinstance(value, _Csr) else value
+            if isinstance(value, _Csr):
+                return checked_csr(value.parts, value.shape)
+            return value.array if isinstance(value, _Array) else value
         except Exception as error:  # a broken pickle raises nearly anything
             raise ValueError(
-                f"{path} is not a pickle of arrays, sparse matrices, dicts, lists and numbers: {error}. "
+                f"{path} is not a pickle of arrays, sparse matrices, dicts, lists and numbers: {first_line(error)}. "
                 "Get the file again from where it is published"
             ) from error

@@ -1,5 +1,6 @@
 """A user's own files."""
 
+import contextlib
 import pickle
 
 import dgl
@@ -10,7 +11,7 @@ import scipy.stats
 import torch
 from graphs import MASKS, assert_whole, small_graph
 
-from dgl_ptdnet.data import Dataset, load
+from dgl_ptdnet.data import Dataset, files, load
 
 
 def test_a_saved_graph_comes_back(tmp_path):
@@ -67,11 +68,63 @@ def test_npz_with_arrays_the_other_way_round(tmp_path):
     assert all(torch.equal(one.ndata[mask], two.ndata[mask]) for mask in MASKS)
 
 
-def test_npz_of_other_lengths_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"adj_data": np.ones(99)}, "as many data and indices as indptr says"),
+        ({"adj_indices": np.array([10**9, 0, 0, 0])}, "from 0 to 11"),
+        ({"adj_indices": np.array([-1, 0, 0, 0])}, "from 0 to"),
+        ({"adj_indptr": np.array([0, 3, 1, 4, 4])}, "must begin with 0 and not decrease"),
+        ({"adj_indptr": np.array([[0, 4]])}, "must be a row of whole numbers"),
+        ({"attr_indices": np.full(24, 10**9)}, "from 0 to 4"),
+        ({"attr_indptr": np.arange(1, 14)}, "must begin with 0"),
+        ({"attr_shape": np.array([12, 1])}, "must have indices from 0 to 0"),
+        ({"attr_shape": np.array([99, 5])}, "an indptr of length 100"),
+        ({"attr_data": np.full(24, "a")}, "must be a row of numbers"),
+    ],
+)
+def test_parts_of_sparse_matrices_are_checked(change, message, tmp_path):
     arrays, _ = sparse_arrays()
-    np.savez(tmp_path / "odd.npz", **{**arrays, "adj_data": np.ones(99)})
-    with pytest.raises(ValueError, match=r"odd.npz cannot be read \(IndexError: .* that data.load describes"):
+    np.savez(tmp_path / "odd.npz", **{**arrays, **change})
+    with pytest.raises(ValueError, match=rf"odd\.npz.*({message})"):
         load(str(tmp_path / "odd.npz"))
+
+
+def test_an_array_that_does_not_fit_in_memory_is_named_before_it_is_read(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "large.npz", **heterophilous_arrays())
+    monkeypatch.setattr(files, "_available_memory", lambda: 20.0)
+    monkeypatch.setattr(np.lib.format, "read_array", None)
+    with pytest.raises(ValueError, match=r"large.npz: edges of shape .* needs 0.0 GB of memory, but 0.0 GB"):
+        load(str(tmp_path / "large.npz"))
+
+
+def test_sparse_features_that_do_not_fit_in_memory_are_named(tmp_path, monkeypatch):
+    arrays, _ = sparse_arrays()
+    np.savez(tmp_path / "wide.npz", **{**arrays, "attr_shape": np.array([len(arrays["labels"]), 10**12])})
+    with pytest.raises(ValueError, match=r"wide.npz: the matrix of features of shape .* needs [\d.]+ GB of memory"):
+        load(str(tmp_path / "wide.npz"))
+
+
+def test_a_broken_file_of_graphs_does_not_take_the_process_along(tmp_path):
+    g = small_graph()
+    dgl.save_graphs(str(tmp_path / "good.bin"), [g])
+    content, random = (tmp_path / "good.bin").read_bytes(), np.random.default_rng(0)
+    assert load(str(tmp_path / "good.bin")).graph.num_edges() == g.num_edges()
+    refused = []
+    for number in range(60):
+        broken = bytearray(content)
+        for place in random.integers(0, 400, 3):  # the head of the file has its sizes
+            broken[place] = random.integers(256)
+        path = tmp_path / f"broken-{number}.bin"
+        path.write_bytes(broken[: random.integers(len(broken))] if number % 4 == 0 else broken)
+        with contextlib.suppress(ValueError):  # what is not refused has other numbers in it
+            load(str(path))
+            continue
+        refused.append(path)
+    assert len(refused) > 20
+    for path in refused[:9]:
+        with pytest.raises(ValueError, match=path.name):
+            load(str(path))
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -100,7 +153,7 @@ def test_npz_with_sparse_arrays_and_no_masks(dense, tmp_path):
         ({"node_labels": np.array(["cat"] * 12)}, "labels must be numbers; got <U3. Number the classes from 0"),
         ({"val_masks": None}, '"val_mask" is missing'),
         ({"edges": np.arange(12).reshape(3, 4)}, r"edges must be \[E, 2\], source and destination; got shape \(3, 4\)"),
-        ({"edges": np.array([[0.5, 1.0]])}, "edges must be whole numbers, of nodes from 0; got float64"),
+        ({"edges": np.array([[0.5, 1.0]])}, "edges must be integers, the numbers of nodes from 0; got float64"),
         ({"val_masks": np.ones((3, 5), bool)}, r"val_masks must be \[S, N\], a row of 12 nodes .* got shape \(3, 5\)"),
         ({"node_labels": np.full(12, 10**10)}, "has the class 10000000000. Number the classes from 0"),
         ({"node_features": np.full((12, 2), np.nan)}, r"must be finite numbers of shape \[N, F\]; got nan at node 0"),
@@ -120,7 +173,7 @@ def test_files_that_are_not_what_their_name_says(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 not a zip")
     (tmp_path / "y.npz").write_bytes(pickle.dumps([1]))
     for name in ("x.npz", "y.npz"):
-        with pytest.raises(ValueError, match=r"is not a \.npz file"):
+        with pytest.raises(ValueError, match=r"is not a complete \.npz file"):
             load(str(tmp_path / name))
     np.savez(tmp_path / "z.npz", **heterophilous_arrays())
     whole = (tmp_path / "z.npz").read_bytes()
@@ -174,7 +227,10 @@ def test_a_folder_with_a_split_an_array_and_several_labels(tmp_path):
     ("files", "message"),
     [
         ({"edges": "0,1,5\n"}, "two columns, source and destination; got 3"),
-        ({"edges": "0,six\n1,2\n3,x\n"}, "edges.csv must hold numbers"),
+        ({"edges": "a,b\n1,2\n3,x\n"}, "edges.csv must hold numbers .*Number nodes and classes from 0"),
+        ({"edges": "0,six\n1,2\n"}, "edges.csv: 'six' in the first line is no number"),
+        ({"edges": "O,1\n1,2\n"}, "edges.csv: 'O' in the first line is no number"),
+        ({"edges": "0,1\0\n1,2\n"}, "edges.csv: .* in the first line is no number"),
         ({"edges": "1,6\n"}, "nodes 0 to 5"),
         ({"labels": "0\n1\n"}, "features of 6 nodes, but labels of 2"),
         ({"split": "train\nval\n"}, "a row for each of the 6 nodes: train, val, test or none; got 2 rows"),
