@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch import Tensor
@@ -14,11 +14,17 @@ from .ops import EdgeIndex, aggregate, common_neighbours, edge_dot
 from .threads import torch_threads
 
 CAP = 0.99  # no edge is surer than this, nor less sure than 1 - CAP
-_ROUNDS = 3
+_ROUNDS = 4
+_DOUBTING_ROUNDS = 2  # the first ones: neighbours count by a guess, until there is an estimate of the noise
+_DOUBT = 3.0  # afterwards neighbours count as if there were so many times more noise
 _UNITS = 16
 _FIRST_STEPS, _STEPS = 60, 15
-_FIT_ROWS = 1 << 13  # of edges and of planted pairs: more of them do not change a model of four numbers
+_FIT_ROWS = 1 << 13  # of edges and of planted pairs: more of them do not change a model of six numbers
 _EXTREME = 30.0  # of a log-ratio: e^30 is as good as infinite, and finite
+_STRATA = 10
+_LOW = torch.linspace(0.05, 0.7, 14, dtype=torch.float64)  # quantiles of planted pairs below which edges are counted
+_SETS, _SETS_SMALL, _SMALL = 2, 4, 1 << 17  # of planted pairs; up to so many edges a graph is small
+_EDGE, _UNIFORM, _BY_DEGREE = range(3)
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,9 @@ class Prior:
         edges.
     noise_share : float
         The estimated share of noise among the edges, self-loops not counted.
+    interval : tuple[float, float]
+        Where the share lies with about 95 % probability, if noise is spread like the planted pairs. Default:
+        ``(0.0, 1.0)``, nothing is known.
 
     Examples
     --------
@@ -43,6 +52,7 @@ class Prior:
 
     real: Tensor
     noise_share: float
+    interval: tuple[float, float] = (0.0, 1.0)
 
     @property
     def logit(self) -> Tensor:
@@ -53,20 +63,23 @@ class Prior:
 @torch.inference_mode(False)  # the classifier learns, whatever the mode of the caller
 @torch.no_grad()
 def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
-    r"""The probability that each edge is real rather than a random pair of nodes.
+    r"""The probability that each edge is real rather than a pair of nodes that have nothing to do with each other.
 
-    A classifier tells the graph's edges from random pairs by four numbers that do not depend on labels. Where edges
-    are as dense as random pairs, they are as good as random, and that is what noise is:
+    Random pairs are planted into the graph, half of them uniform and half with ends drawn in proportion to their
+    degree, and a classifier tells edges from them by numbers :math:`f` that do not depend on labels. Noise is what
+    cannot be told from planted pairs:
 
     .. math::
-        r_e &= \log \frac{p(f_e \mid \text{edge})}{p(f_e \mid \text{random pair})}, \qquad
-        \rho = \min_t \frac{P(r \le t \mid \text{edge})}{P(r \le t \mid \text{random pair})} \\
-        \pi_e &= 1 - \rho \, e^{-r_e} \quad \text{clipped to } [0.01, 0.99]
+        r_e &= \log \frac{p(f_e \mid \text{edge})}{p(f_e \mid \text{planted})}, \qquad
+        \lambda_e = \frac{a \, p_{\text{uniform}}(e) + b \, p_{\text{degree}}(e)}{p_{\text{planted}}(e)} \\
+        \pi_e &= 1 - \lambda_e \, e^{-r_e} \quad \text{clipped to } [0.01, 0.99]
 
-    The four numbers of a pair (u, v) are :math:`\cos(x_u, x_v)`,
+    The shares :math:`a` of uniform noise and :math:`b` of noise at hubs are those that explain how many edges of each
+    degree look least real. The numbers of a pair (u, v) are :math:`\cos(x_u, x_v)`,
     :math:`\cos(S_{u \setminus v}, x_v) + \cos(x_u, S_{v \setminus u})`,
-    :math:`\cos(S_{u \setminus v}, S_{v \setminus u})` and :math:`\log(1 + \text{common neighbours})`, where
-    :math:`S_{u \setminus v}` is the sum of the features of u's neighbours without v.
+    :math:`\cos(S_{u \setminus v}, S_{v \setminus u})`, :math:`\log(1 + \text{common neighbours})`, and the sum and the
+    difference of the log-degrees, where :math:`S_{u \setminus v}` is the sum of the features of u's neighbours without
+    v, each weighted by how real it looks.
 
     Parameters
     ----------
@@ -76,40 +89,43 @@ def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
     x : torch.Tensor
         Features of the nodes, :math:`(N, F)`, dense or mostly zeros. Rows of zeros are allowed.
     seed : int
-        Seed of the random pairs and of the start of the classifier. Default: 0.
+        Seed of the planted pairs and of the start of the classifier. Default: 0.
 
     Returns
     -------
     Prior
-        ``real``, :math:`\pi_e` for every edge; ``noise_share``, :math:`\rho`; ``logit``.
+        ``real``, :math:`\pi_e` for every edge; ``noise_share``, the mean of :math:`1 - \pi_e` before it is clipped;
+        ``interval`` of it; ``logit``.
 
     Notes
     -----
-    - It assumes noise that joins nodes uniformly at random. Other noise looks real to it.
-    - Three rounds: after the first, neighbours count by their :math:`\pi`, in the sums and in the common neighbours,
-      so that they are less and less those of noise. For this the random pairs are planted among the edges: a real
-      edge, a noise edge and a planted pair alike take part in the sums of others and not in their own, so a noise
-      edge stays like a planted pair in every round. They are a quarter of the edges.
+    - It knows noise that joins nodes uniformly, in proportion to their degree, or as a mixture of both, and noise that
+      joins nodes of different classes or sits at few nodes as far as it looks like these. Noise that joins nodes with
+      like features looks real to it.
+    - A real edge, a noise edge and a planted pair alike take part in the sums of others and not in their own, so a
+      noise edge stays like a planted pair whatever neighbours count. That is why neighbours can be doubted: in four
+      rounds they count as if there were three times as much noise as was found. Attacks put wrong edges at few nodes,
+      whose sums otherwise look real to each other.
+    - Small graphs are done with four sets of planted pairs, large ones with two, and the mean is taken.
     - Columns of x are weighted by log(1 + N / non-zeros), so a rare word counts more than one that every node has.
       Dense columns all weigh the same.
     - Self-loops are left out, and are real (0.99). So is every edge where there is no pair without an edge to compare
       with.
-    - The minimum is over the 5 .. 95 % quantiles of the random pairs, each ratio with one standard error more.
     - It is computed on the CPU, whatever the graph's device. A seed gives the same bits for any number of threads.
-      Memory is two float64 copies of x; no tensor has a row of features for every edge.
+      Memory is two float64 copies of x and about 300 bytes an edge; no tensor has a row of features for every edge.
 
     Examples
     --------
     >>> import dgl, torch
     >>> import dgl_ptdnet as ptd
-    >>> group = torch.arange(200) // 50                             # four groups of 50 nodes
-    >>> x = torch.eye(4)[group] + 0.3 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
-    >>> node, step = torch.arange(200).repeat(3), torch.arange(1, 4).repeat_interleave(200)
-    >>> near = group[node] * 50 + (node + step) % 50                # 600 edges inside of them
-    >>> far = (torch.arange(200) * 7 + 60) % 200                    # and 200 anywhere
-    >>> g = dgl.graph((torch.cat([node, torch.arange(200)]), torch.cat([near, far])))
+    >>> group = torch.arange(400) // 100                            # four groups of 100 nodes
+    >>> x = torch.eye(4)[group] + 0.3 * torch.randn(400, 4, generator=torch.Generator().manual_seed(0))
+    >>> node, step = torch.arange(400).repeat(3), torch.arange(1, 4).repeat_interleave(400)
+    >>> near = group[node] * 100 + (node + step) % 100              # 1,200 edges inside of them
+    >>> far = torch.randint(400, (400,), generator=torch.Generator().manual_seed(1))     # and 400 anywhere
+    >>> g = dgl.graph((torch.cat([node, torch.arange(400)]), torch.cat([near, far])))
     >>> prior = ptd.density_prior(g, x)
-    >>> prior.real[:600].mean() > 0.9, prior.real[600:].mean() < 0.5
+    >>> prior.real[:1200].mean() > 0.9, prior.real[1200:].mean() < 0.5
     (tensor(True), tensor(True))
     """
     index = _index(g)
@@ -118,23 +134,21 @@ def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
     src, dst = index.src.long().cpu(), index.dst.long().cpu()
     proper = (src != dst).nonzero().flatten()
     keys, pair_of_edge = torch.unique(_keys(src[proper], dst[proper], n), return_inverse=True)
-    real = torch.full((len(src),), CAP)
+    del src, dst
+    real = torch.full((index.num_edges,), CAP)
     generator = torch.Generator().manual_seed(seed)
-    planted = _plant(keys, n, generator)
-    if not len(planted):
-        return Prior(real.to(device), 0.0)
-
-    is_edge = torch.cat([torch.ones_like(keys, dtype=torch.bool), torch.zeros_like(planted, dtype=torch.bool)])
-    keys, order = torch.cat([keys, planted]).sort()
-    is_edge = is_edge[order]
-    graph, model = _Pairs(keys, x.detach().cpu()), _Classifier(is_edge, generator)
-    weight = torch.ones(len(keys), dtype=torch.float64)
-    for _ in range(_ROUNDS):
-        ratio = model.log_ratio(graph.features(weight))
-        share = _noise_share(ratio[is_edge], ratio[~is_edge])
-        weight = (1 - share * torch.exp(-ratio)).clamp(1 - CAP, CAP).double()
-    real[proper] = weight[is_edge][pair_of_edge].float()
-    return Prior(real.to(device), share)
+    rows = _unit_rows(x.detach().cpu())
+    noise, levels = torch.zeros(len(keys), dtype=torch.float64), []
+    sets = _SETS_SMALL if len(keys) < _SMALL else _SETS
+    for _ in range(sets):
+        planted = _plant(keys, n, generator)
+        if bool((planted.kind == _EDGE).all()):
+            return Prior(real.to(device), 0.0)
+        noise_of_edges, level = _noise(planted, rows, generator)
+        noise += noise_of_edges / sets
+        levels.append(level)
+    real[proper] = (1 - noise).clamp(1 - CAP, CAP)[pair_of_edge].float()
+    return Prior(real.to(device), float(noise.mean()), _interval(float(noise.mean()), levels))
 
 
 def _index(g: Any) -> EdgeIndex:
@@ -161,17 +175,172 @@ def _keys(u: Tensor, v: Tensor, n: int) -> Tensor:
     return torch.minimum(u, v) * n + torch.maximum(u, v)
 
 
-def _plant(keys: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """Different random pairs of nodes that no edge joins: a quarter of the edges, on small graphs up to as many."""
+@dataclass(frozen=True)
+class _Planted:
+    """Edges and planted pairs in ascending order of their keys."""
+
+    keys: Tensor
+    kind: Tensor  # [pairs]: _EDGE, _UNIFORM or _BY_DEGREE
+    degree: Tensor  # [N], of edges and uniform pairs together
+    uniform: float  # of these, how many are uniform pairs in the mean
+
+
+def _plant(keys: Tensor, n: int, generator: torch.Generator) -> _Planted:
+    """Different random pairs of nodes that no edge joins, of each kind a quarter of the edges, on small graphs more.
+
+    Uniform noise and uniform pairs must be alike in everything but their names. So degrees, and with them the pairs
+    that are drawn by degree, are those of edges and uniform pairs together.
+    """
     wanted = max(len(keys) // 4, min(len(keys), 1000))
-    found = keys[:0]
-    for _ in range(20):  # a nearly complete graph has too few of them
-        if len(found) >= wanted:
-            break
-        u, v = torch.randint(0, n, (2, 2 * wanted + 16), generator=generator)
-        drawn = torch.cat([found, _keys(u, v, n)[u != v]]).unique()
-        found = drawn[~torch.isin(drawn, keys, assume_unique=True)]
-    return found[torch.randperm(len(found), generator=generator)[:wanted]]
+
+    def draw(taken: Tensor, ends: Callable[[int], Tensor]) -> Tensor:
+        found = keys[:0]
+        for _ in range(20):  # a nearly complete graph has too few of them
+            if len(found) >= wanted:
+                break
+            u, v = ends(2 * wanted + 16)
+            drawn = torch.cat([found, _keys(u, v, n)[u != v]]).unique()
+            found = drawn[~torch.isin(drawn, taken, assume_unique=True)]
+        return found[torch.randperm(len(found), generator=generator)[:wanted]]
+
+    uniform = draw(keys, lambda count: torch.randint(0, max(n, 1), (2, count), generator=generator))
+    taken = torch.cat([keys, uniform])
+    degree, mean = _degrees(taken, n), 2 * len(uniform) / max(n, 1)
+    stop = _propensity(degree, mean).cumsum(0)
+
+    def by_degree(count: int) -> Tensor:
+        place = torch.rand(2, count, generator=generator, dtype=torch.float64) * stop[-1]
+        return torch.searchsorted(stop, place, right=True).clamp(max=n - 1)
+
+    found = draw(taken.sort().values, by_degree) if n else keys[:0]
+    kinds = [torch.full((len(part),), k) for k, part in enumerate((keys, uniform, found))]
+    ordered, order = torch.cat([taken, found]).sort()
+    return _Planted(ordered, torch.cat(kinds)[order], degree, mean)
+
+
+def _degrees(keys: Tensor, n: int) -> Tensor:
+    return torch.bincount(torch.div(keys, n, rounding_mode="floor"), minlength=n) + torch.bincount(
+        keys % n, minlength=n
+    )
+
+
+def _propensity(degree: Tensor, uniform: float) -> Tensor:
+    """How often a node is the end of a pair drawn by degree, float64; ``uniform`` pairs a node do not count."""
+    return (degree.double() - uniform).clamp(min=0) + 1
+
+
+def _noise(planted: _Planted, x: Tensor, generator: torch.Generator) -> tuple[Tensor, tuple[float, float]]:
+    """The probability that each edge is noise, float64, and the share of noise with its standard error."""
+    is_edge = planted.kind == _EDGE
+    graph = _Pairs(planted.keys, x)
+    whole, by_degrees = (_Classifier(is_edge, generator) for _ in range(2))
+    share, ratio = 0.5, torch.zeros(())
+    degrees = _pair_degrees(graph, planted, share)
+    start = torch.stack([graph.cosine.float(), *_degree_features(degrees)], 1)
+    given_degrees = by_degrees.log_ratio(torch.stack(_degree_features(degrees), 1))
+    surprise = _Classifier(is_edge, generator).log_ratio(start) - given_degrees
+    for turn in range(_ROUNDS):
+        if turn < _DOUBTING_ROUNDS:
+            weight = torch.sigmoid(2 * surprise - 2)
+        else:
+            weight = (1 - min(0.9, _DOUBT * share) * torch.exp(-surprise)).clamp(1 - CAP, CAP)
+        numbers = graph.features(weight.double())
+        if turn:
+            degrees = _pair_degrees(graph, planted, share)
+            given_degrees = by_degrees.log_ratio(torch.stack(_degree_features(degrees), 1))
+        ratio = whole.log_ratio(torch.cat([numbers, torch.stack(_degree_features(degrees), 1)], 1))
+        surprise = ratio - given_degrees
+        share = _noise_share(surprise[is_edge], surprise[~is_edge])
+    density, level = _noise_density(ratio, degrees, planted)
+    return (density * torch.exp(-ratio))[is_edge].clamp(max=1), level
+
+
+def _pair_degrees(graph: _Pairs, planted: _Planted, share: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The degrees of both ends without the pair itself, float64, and the density of pairs by degree over uniform ones.
+
+    Nodes drawn by degree have more noise edges than the ends of a noise edge have beside it: one more, if all is noise.
+    """
+    own = torch.where(planted.kind == _BY_DEGREE, share, 1.0).double()
+    u, v = ((planted.degree[ends] - own).clamp(min=0) for ends in (graph.u, graph.v))
+    mean = _propensity(planted.degree, planted.uniform).mean()
+    ratio = _propensity(u, planted.uniform) / mean * (_propensity(v, planted.uniform) / mean)
+    return torch.log1p(u), torch.log1p(v), ratio
+
+
+def _degree_features(degrees: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
+    u, v, _ = degrees
+    return [(u + v).float(), (u - v).abs().float()]
+
+
+def _noise_density(
+    ratio: Tensor, degrees: tuple[Tensor, Tensor, Tensor], planted: _Planted
+) -> tuple[Tensor, tuple[float, float]]:
+    """The density of noise over that of planted pairs, float64 [pairs]; the share of noise and its standard error.
+
+    In strata of degree, those pairs are counted that look less real than a quantile of the stratum's planted pairs. If
+    none of these edges is real, their counts are a sum of those of both kinds of planted pairs; the quantile is taken
+    for which the sum is the least.
+    """
+    is_edge = planted.kind == _EDGE
+    by_degree = degrees[2]
+    each = torch.stack([1 / (1 + by_degree), by_degree / (1 + by_degree)])
+    if not bool((planted.kind == _BY_DEGREE).any()):
+        each = torch.stack([torch.ones_like(by_degree), torch.zeros_like(by_degree)])
+    elif bool((planted.kind == _UNIFORM).any()):
+        each = 2 * each
+    total = degrees[0] + degrees[1]
+    bounds = _quantiles(total[is_edge].sort().values, torch.linspace(0, 1, _STRATA + 1, dtype=torch.float64)[1:-1])
+    stratum = torch.searchsorted(bounds, total, right=False)
+    edges, pairs = int(is_edge.sum()), int((~is_edge).sum())
+    everywhere = ratio[~is_edge].sort().values
+    edge_counts, pair_counts = [], []  # [strata][quantiles]; [strata][kinds, quantiles]
+    pair_number = []
+    for k in range(_STRATA):
+        here = stratum == k
+        own = here & ~is_edge
+        values, order = ratio[own].sort()
+        at = _quantiles(values if len(values) >= 20 else everywhere, _LOW)
+        edge_counts.append(torch.searchsorted(ratio[here & is_edge].sort().values, at, right=True))
+        number = torch.searchsorted(values, at, right=True)
+        sums = functional.pad(each[:, own][:, order].cumsum(1), (1, 0))
+        pair_number.append(number)
+        pair_counts.append(sums[:, number])
+    low_edges = torch.stack(edge_counts).double()  # [strata, quantiles]
+    low_pairs = torch.stack(pair_counts)  # [strata, kinds, quantiles]
+    shares = _mixture(low_edges / edges, low_pairs / pairs)
+    number_of_edges = low_edges.sum(0) + 1
+    error = (1 / number_of_edges + 1 / (torch.stack(pair_number).sum(0) + 1)).sqrt()
+    sums = (shares.sum(0) + 1 / edges) * (1 + 0.5 * error)  # the least of many is too small
+    best = int(sums.argmin())
+    share = shares[:, best] * (sums[best] / shares[:, best].sum().clamp(min=1e-9))
+    return share @ each, (float(sums[best]), float(sums[best] * error[best]))
+
+
+def _mixture(edges: Tensor, pairs: Tensor) -> Tensor:
+    """Shares of the kinds of pairs, [kinds, quantiles], that add up to the edges as likely as any (EM for counts)."""
+    share = torch.full(pairs.shape[1:], 0.5, dtype=torch.float64)
+    whole = pairs.sum(0).clamp(min=1e-12)
+    for _ in range(200):
+        explained = (share * pairs).sum(1).clamp(min=1e-12)
+        share = share * (pairs * (edges / explained)[:, None]).sum(0) / whole
+    return share
+
+
+def _quantiles(ordered: Tensor, at: Tensor) -> Tensor:
+    return ordered[(at * (len(ordered) - 1)).long()]
+
+
+def _interval(share: float, levels: list[tuple[float, float]]) -> tuple[float, float]:
+    """Two standard errors to both sides: of the counts, and of the choice of planted pairs."""
+    shares, errors = torch.tensor(levels, dtype=torch.float64).unbind(1)
+    error = 2 * float((shares.var(correction=1) + errors.square().mean()).sqrt())
+    return max(0.0, share - error), min(1.0, share + error)
+
+
+def _unit_rows(x: Tensor) -> Tensor:
+    """Rows of length 1, or of zeros, float64; a rare column weighs more."""
+    rarity = torch.log1p(len(x) / (x != 0).sum(0).clamp(min=1))
+    return functional.normalize(x.double() * rarity, dim=1)
 
 
 class _Pairs:
@@ -182,8 +351,7 @@ class _Pairs:
         self.keys, self.u, self.v = keys, keys // n, keys % n
         self.pairs = EdgeIndex(self.u, self.v, n, n)
         self.both_ways = EdgeIndex(torch.cat([self.u, self.v]), torch.cat([self.v, self.u]), n, n)
-        rarity = torch.log1p(n / (x != 0).sum(0).clamp(min=1))
-        self.x = functional.normalize(x.double() * rarity, dim=1)
+        self.x = x
         self.length = self.x.square().sum(1)  # 1, or 0 for a row of zeros
         self.cosine = edge_dot(self.pairs, self.x, self.x)
 
