@@ -41,7 +41,6 @@ class Graph:
             src, dst = src[place], dst[place]
         self.name, self.edges, self.nodes = f"{kind}, {order}", edges, nodes
         self.index = ptd.EdgeIndex(src, dst, nodes, nodes)
-        assert len(self.index.sides) == 6
         if with_dgl:
             self.dgl = dgl.graph((src, dst), num_nodes=nodes)
             self.dgl.create_formats_()

@@ -47,7 +47,7 @@ class Limit:
         self.ahead = 16
 
     def passes(self, count: int, index: ptd.EdgeIndex, p: Tensor, q: Tensor, w: Tensor, out: Tensor) -> None:
-        _, in_src, in_dst, in_edge, _, out_pos = index.tensors
+        _, in_src, in_dst, in_edge, _, out_pos, _, _ = index.tensors
         sizes = [p.shape[1], len(in_src), self.ahead, torch.get_num_threads()]
         by_dst = (None, in_src, in_dst, p, q)
         for order, other, own, far, near in (by_dst, by_dst, (out_pos, in_dst, in_src, q, p))[:count]:

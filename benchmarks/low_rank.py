@@ -50,9 +50,8 @@ class Graph:
         self.name, self.dgl = name, dgl.batch(graphs) if len(graphs) > 1 else graphs[0]
         self.dgl.create_formats_()
         self.index = edges_of(self.dgl).index
-        assert len(self.index.sides) == 6
         self.nodes, self.edges = self.index.num_src, self.index.num_edges
-        _, _, _, out_ptr, out_dst, out_edge = self.index.sides
+        _, _, _, _, out_ptr, _, out_dst, out_edge = self.index.tensors
         self.csr = (out_dst.numpy(), out_ptr.numpy())
         self.order = out_edge.long()
         self.place = torch.stack([self.index.src, self.index.dst])[:, self.order]

@@ -3,7 +3,7 @@
 // `acc` is float, or double where rows are double.
 #pragma once
 
-#include "aggregate.h"
+#include "core/types.h"
 
 namespace dgl_ptdnet {
 

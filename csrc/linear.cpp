@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "memory.h"
+#include "core/memory.h"
 
 namespace dgl_ptdnet {
 namespace {

@@ -11,8 +11,7 @@ from torch import Tensor
 from .gate import Gate
 from .graph import edge_ids, edges_of, pair_of
 from .mlp import EdgeMLP
-from .ops import EdgeIndex, acc_dtype, degrees, edge_gate, edge_scores
-from .reference import philox_bits
+from .ops import EdgeIndex, acc_dtype, degrees, edge_gate, edge_scores, uniform
 
 
 class DropEdge(Gate):
@@ -119,12 +118,11 @@ class NeuralSparse(Gate):
             ids = edge_ids(g)
             if ids is None:
                 ids = torch.arange(index.num_edges, device=keys.device)
-            eps = ((philox_bits(ids, noise) >> 9).to(keys.dtype) + 0.5) * 2.0**-23
-            keys = keys - torch.log(-torch.log(eps))
+            keys = keys - torch.log(-torch.log(uniform(noise, ids).to(keys.dtype)))
         return self.remember(edges, self._choose(index, keys))
 
     def _choose(self, index: EdgeIndex, keys: Tensor) -> Tensor:
-        dst, in_ptr = index.dst.long(), index.tensors[0].long()
+        dst, in_ptr = index.dst.long(), index.tensors.in_ptr.long()
         x = keys / self.tau
         with torch.no_grad():
             order = x.argsort(descending=True, stable=True)

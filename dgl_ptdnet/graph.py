@@ -60,7 +60,7 @@ class Edges:
     @cached_property
     def any_without_edges(self) -> bool:
         """Whether a destination has no edge at all."""
-        return bool((self.index.tensors[0].diff() == 0).any())
+        return bool((self.index.tensors.in_ptr.diff() == 0).any())
 
 
 def edges_of(g: Any) -> Edges:

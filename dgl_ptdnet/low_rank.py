@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from .graph import edges_of
-from .ops import EdgeIndex
+from .ops import EdgeIndex, IndexTensors
 from .threads import torch_threads
 
 _ops = torch.ops.dgl_ptdnet
@@ -158,7 +158,7 @@ class LowRank(nn.Module):
         if not (z.requires_grad and torch.is_grad_enabled()):
             return found.value
         left = _rotated(found.reached, found.left[:, :k])
-        return _KyFan.apply(z, found.value, left, found.start.rows[:, :k], *matrix.sides)
+        return _KyFan.apply(z, found.value, left, found.start.rows[:, :k], matrix.edges)
 
     def _first_start(self, matrix: _Matrix, z: Tensor) -> _Start:
         """The start that was loaded for this graph, else a cold one."""
@@ -268,9 +268,9 @@ class _Matrix:
     """
 
     def __init__(self, index: EdgeIndex) -> None:
-        in_ptr, in_src, in_edge, out_ptr, out_dst, out_edge = index.sides
-        self.sides = (_padded(in_ptr), in_src, in_edge, _padded(out_ptr), out_dst, out_edge)
-        self.num_dst = len(self.sides[0]) - 1
+        edges = index.tensors
+        self.edges = edges._replace(in_ptr=_padded(edges.in_ptr), out_ptr=_padded(edges.out_ptr))
+        self.num_dst = len(self.edges.in_ptr) - 1
         self.max_k = max(1, min(index.num_src, index.num_dst))
         self._index = weakref.ref(index)
         self.start: _Start | None = None
@@ -284,10 +284,10 @@ class _Matrix:
         return index.num_src, index.num_dst, index.num_edges, zlib.crc32(dst, zlib.crc32(src))
 
     def times(self, v: Tensor, z: Tensor) -> Tensor:
-        return _ops.aggregate(*self.sides[3:], *self.sides[:3], v, z)
+        return _ops.aggregate(self.edges, v, z, True)
 
     def transposed_times(self, u: Tensor, z: Tensor) -> Tensor:
-        return _ops.aggregate(*self.sides, u, z)
+        return _ops.aggregate(self.edges, u, z)
 
 
 def _padded(ptr: Tensor) -> Tensor:
@@ -369,14 +369,15 @@ def _whitener(gram: Tensor, cutoff: float) -> tuple[Tensor, int]:
 
 class _KyFan(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, value: Tensor, left: Tensor, right: Tensor, *sides: Tensor) -> Tensor:
-        ctx.save_for_backward(*sides, left, right)
+    def forward(ctx: Any, z: Tensor, value: Tensor, left: Tensor, right: Tensor, edges: IndexTensors) -> Tensor:
+        ctx.edges = edges
+        ctx.save_for_backward(left, right)
         return value.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return (grad * _ops.edge_dot(*ctx.saved_tensors), *(None,) * 9)
+        return (grad * _ops.edge_dot(ctx.edges, *ctx.saved_tensors), *(None,) * 4)
 
 
 def _power(matrix: _Matrix, z: Tensor, vectors: Tensor) -> Tensor:

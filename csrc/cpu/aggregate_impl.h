@@ -19,13 +19,13 @@ struct Aggregate {
 
   static void forward(const Tile<AggregateForward>& a, void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
-    RowSums<V, Row, Mode::sum> add(l, a.in, a.h, a.h_stride);
-    ChunkNumbers<A> z(a.in, a.z, a.heads, a.z_stride, a.heads);
+    RowSums<V, Row, Mode::sum> add(l, a.side, a.h, a.h_stride);
+    ChunkNumbers<A> z(a.side, a.z, a.heads, a.z_stride, a.heads);
     Buffer<A> sum(l.size);
     Row* out = static_cast<Row*>(a.out);
-    for_chunks(a.in, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
+    for_chunks(a.side, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       z.start(first, past);
-      for_segments(a.in.ptr, a.in.rows, a.in.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
+      for_segments(a.side, first_task, past_task, [&](int64_t task, const Segment& s) {
         add.x.weights = z.at(s.begin), add.x.base = s.begin;
         add(s.begin, s.end, s.whole() ? sum.data : static_cast<A*>(pieces) + s.piece(task) * l.size);
         if (s.whole()) l.pack(sum.data, nullptr, out + s.row * a.row_width);
@@ -36,31 +36,31 @@ struct Aggregate {
   static void join_rows(const EdgeSide& side, const Layout<V>& l, const void* pieces, void* out, int64_t stride,
                         int64_t begin, int64_t end) {
     Buffer<A> sum(l.size);
-    for_shared_rows(side.ptr, side.rows, side.edges, begin, end, [&](int64_t row, int64_t task, int64_t last) {
+    for_shared_rows(side, begin, end, [&](int64_t row, int64_t task, int64_t last) {
       add_pieces(static_cast<const A*>(pieces), l.size, task, last, sum.data);
       l.pack(sum.data, nullptr, static_cast<Row*>(out) + row * stride);
     });
   }
 
   static void join_forward(const Tile<AggregateForward>& a, const void* pieces, int64_t begin, int64_t end) {
-    join_rows(a.in, layout(a.heads, a.feats), pieces, a.out, a.row_width, begin, end);
+    join_rows(a.side, layout(a.heads, a.feats), pieces, a.out, a.row_width, begin, end);
   }
 
   template <Mode mode>
   static void backward_tasks(const AggregateBackward& a, void* pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
-    RowSums<V, Row, mode> add(l, a.out, a.grad, a.grad_stride);
-    ChunkNumbers<A> z(a.out, a.z, a.heads, a.heads, a.heads), dots(a.out, a.heads, a.heads, a.heads);
+    RowSums<V, Row, mode> add(l, a.side, a.grad, a.grad_stride);
+    ChunkNumbers<A> z(a.side, a.z, a.heads, a.heads, a.heads), dots(a.side, a.heads, a.heads, a.heads);
     Buffer<A> sum(l.size), own(l.size);
     const Row* h = static_cast<const Row*>(a.h);
     Row* grad_h = static_cast<Row*>(a.grad_h);
     add.x.own = own.data, add.x.arg = a.arg, add.x.arg_stride = a.feats;
-    for_chunks(a.out, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
+    for_chunks(a.side, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       z.start(first, past), dots.start(first, past);
-      for_segments(a.out.ptr, a.out.rows, a.out.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
+      for_segments(a.side, first_task, past_task, [&](int64_t task, const Segment& s) {
         add.x.weights = z.at(s.begin), add.x.dots = dots.at(s.begin), add.x.base = s.begin;
         if (a.grad_z && s.begin < s.end) l.unpack(h + s.row * a.h_stride, own.data);
-        if (a.grad_z && s.row + 1 < a.out.rows) l.fetch(h + (s.row + 1) * a.h_stride);
+        if (a.grad_z && s.row + 1 < a.side.rows) l.fetch(h + (s.row + 1) * a.h_stride);
         add(s.begin, s.end, s.whole() ? sum.data : static_cast<A*>(pieces) + s.piece(task) * l.size);
         if (s.whole() && grad_h) l.pack(sum.data, nullptr, grad_h + s.row * a.heads * a.feats);
       });
@@ -76,7 +76,7 @@ struct Aggregate {
   }
 
   static void join_backward(const AggregateBackward& a, const void* pieces, int64_t begin, int64_t end) {
-    if (a.grad_h) join_rows(a.out, layout(a.heads, a.feats), pieces, a.grad_h, a.heads * a.feats, begin, end);
+    if (a.grad_h) join_rows(a.side, layout(a.heads, a.feats), pieces, a.grad_h, a.heads * a.feats, begin, end);
   }
 
   // ---- maximum -----------------------------------------------------------------------------------------------
@@ -132,13 +132,13 @@ struct Aggregate {
 
   static void maximum(const MaximumForward& a, void* pieces, int32_t* arg_pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(1, a.feats);
-    RowSums<V, Row, Mode::sum> rows(l, a.in, a.h, a.h_stride);
-    ChunkNumbers<A> z(a.in, a.z, 1, 1, 1);
+    RowSums<V, Row, Mode::sum> rows(l, a.side, a.h, a.h_stride);
+    ChunkNumbers<A> z(a.side, a.z, 1, 1, 1);
     Buffer<A> best(l.size);
     Buffer<int32_t> arg(l.size);
-    for_chunks(a.in, 1, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
+    for_chunks(a.side, 1, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       z.start(first, past);
-      for_segments(a.in.ptr, a.in.rows, a.in.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
+      for_segments(a.side, first_task, past_task, [&](int64_t task, const Segment& s) {
         rows.x.weights = z.at(s.begin), rows.x.base = s.begin;
         const int64_t place = s.piece(task) * l.size;
         A* to = s.whole() ? best.data : static_cast<A*>(pieces) + place;
@@ -151,7 +151,7 @@ struct Aggregate {
 
   static void join_maximum(const MaximumForward& a, void* pieces, int32_t* arg_pieces, int64_t begin, int64_t end) {
     const Layout<V> l = layout(1, a.feats);
-    for_shared_rows(a.in.ptr, a.in.rows, a.in.edges, begin, end, [&](int64_t row, int64_t task, int64_t last) {
+    for_shared_rows(a.side, begin, end, [&](int64_t row, int64_t task, int64_t last) {
       const int64_t place = (2 * task + 1) * l.size;
       A* best = static_cast<A*>(pieces) + place;
       int32_t* arg = arg_pieces + place;
@@ -172,19 +172,6 @@ struct Aggregate {
 
 }  // namespace
 
-const AggregateKernels& aggregate(Dtype dtype) {
-  switch (dtype) {
-#if !defined(PTD_LEVEL_AVX512) && !defined(PTD_LEVEL_AVX2)
-    case Dtype::f64:
-      return Aggregate<Plain<double>, double>::table;
-#endif
-    case Dtype::bf16:
-      return Aggregate<Vec, c10::BFloat16>::table;
-    case Dtype::f16:
-      return Aggregate<Vec, c10::Half>::table;
-    default:
-      return Aggregate<Vec, float>::table;
-  }
-}
+const AggregateKernels& aggregate_kernels(Dtype dtype) { return table_for<Aggregate>(dtype); }
 
 }  // namespace dgl_ptdnet::PTD_LEVEL

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../aggregate.h"
+#include "levels.h"
 #include "tile.h"
 
 namespace dgl_ptdnet {
@@ -18,15 +19,6 @@ struct AggregateKernels {
   void (*join_maximum)(const MaximumForward&, void* pieces, int32_t* arg_pieces, int64_t begin, int64_t end);
 };
 
-// The kernels of a level for rows of `dtype`; only `portable` has them for f64.
-namespace avx512 {
-const AggregateKernels& aggregate(Dtype dtype);
-}
-namespace avx2 {
-const AggregateKernels& aggregate(Dtype dtype);
-}
-namespace portable {
-const AggregateKernels& aggregate(Dtype dtype);
-}
+PTD_DECLARE_LEVELS(AggregateKernels, aggregate_kernels)
 
 }  // namespace dgl_ptdnet

@@ -122,7 +122,7 @@ struct Attention {
     add.x.weights = a.heads == 1 ? by_heads.data : weights.data;
     for_chunks(a.in, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       z.z.start(first, past), scores.given.start(first, past);
-      for_segments(a.in.ptr, a.in.rows, a.in.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
+      for_segments(a.in, first_task, past_task, [&](int64_t task, const Segment& s) {
         A* to = s.whole() ? total.data : static_cast<A*>(pieces) + s.piece(task) * size;
         const A* gates = z.of(s);
         const int64_t n = s.end - s.begin;
@@ -141,7 +141,7 @@ struct Attention {
     const Layout<V> l = layout(a.heads, a.feats);
     const int64_t size = l.size + 2 * a.heads, head_size = l.per_head * V::width;
     Buffer<A> total(size);
-    for_shared_rows(a.in.ptr, a.in.rows, a.in.edges, begin, end, [&](int64_t row, int64_t task, int64_t last) {
+    for_shared_rows(a.in, begin, end, [&](int64_t row, int64_t task, int64_t last) {
       A *max = total.data + l.size, *sum = max + a.heads;
       for (int64_t k = 0; k < size; ++k) total.data[k] = k >= l.size && k < l.size + a.heads ? none : A(0);
       const auto piece = [&](int64_t t) { return static_cast<const A*>(pieces) + (2 * t + (t == task)) * size; };
@@ -168,7 +168,7 @@ struct Attention {
     Buffer<A> by_heads(a.heads * head_step);
     for_chunks(a.in, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       z.z.start(first, past), scores.given.start(first, past), weights.start(first, past);
-      for_segments(a.in.ptr, a.in.rows, a.in.edges, first_task, past_task, [&](int64_t, const Segment& s) {
+      for_segments(a.in, first_task, past_task, [&](int64_t, const Segment& s) {
         const A* gates = z.of(s);
         const int64_t n = s.end - s.begin;
         scores.of(s, by_heads.data);
@@ -310,7 +310,7 @@ struct Attention {
     add.x.weights = e.weights.data, add.x.dots = e.dots.data, add.x.own = own.data;
     for_chunks(a.out, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       e.start(first, past);
-      for_segments(a.out.ptr, a.out.rows, a.out.edges, first_task, past_task, [&](int64_t task, const Segment& s) {
+      for_segments(a.out, first_task, past_task, [&](int64_t task, const Segment& s) {
         A* to = s.whole() ? total.data : static_cast<A*>(pieces) + s.piece(task) * size;
         if (s.begin < s.end) l.unpack(h + s.row * a.h_stride, own.data);
         if (s.row + 1 < a.out.rows) l.fetch(h + (s.row + 1) * a.h_stride);
@@ -333,7 +333,7 @@ struct Attention {
     const Layout<V> l = layout(a.heads, a.feats);
     const int64_t size = l.size + 2 * a.heads;
     Buffer<A> total(size);
-    for_shared_rows(a.out.ptr, a.out.rows, a.out.edges, begin, end, [&](int64_t row, int64_t task, int64_t last) {
+    for_shared_rows(a.out, begin, end, [&](int64_t row, int64_t task, int64_t last) {
       add_pieces(static_cast<const A*>(pieces), size, task, last, total.data);
       store_grads(a, l, row, total.data);
     });
@@ -352,7 +352,7 @@ struct Attention {
     l.unpack(static_cast<const A*>(a.w), w.data);
     for_chunks(a.in, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       scores.start(first, past);
-      for_segments(a.in.ptr, a.in.rows, a.in.edges, first_task, past_task, [&](int64_t, const Segment& s) {
+      for_segments(a.in, first_task, past_task, [&](int64_t, const Segment& s) {
         if (s.begin < s.end) l.unpack(static_cast<const Row*>(a.q) + s.row * a.q_stride, own.data);
         for (int64_t i = s.begin; i < s.end; ++i) {
           const int64_t later = i + x.ahead < x.edges ? i + x.ahead : i;
@@ -402,15 +402,13 @@ struct Attention {
     add.x.own = own.data;
     for_chunks(side.side, a.heads, begin, end, [&](int64_t first_task, int64_t past_task, int64_t first, int64_t past) {
       grad.start(first, past);
-      for_segments(side.side.ptr, side.side.rows, side.side.edges, first_task, past_task,
-                   [&](int64_t task, const Segment& s) {
-                     if (s.begin < s.end)
-                       l.unpack(static_cast<const Row*>(side.own) + s.row * side.own_stride, own.data);
-                     A* to = s.whole() ? sum.data : static_cast<A*>(pieces) + s.piece(task) * l.size;
-                     add.x.weights = grad.at(s.begin), add.x.base = s.begin;
-                     add(s.begin, s.end, to);
-                     if (s.whole()) store_score_row(a, side, l, s.row, to, grad_w);
-                   });
+      for_segments(side.side, first_task, past_task, [&](int64_t task, const Segment& s) {
+        if (s.begin < s.end) l.unpack(static_cast<const Row*>(side.own) + s.row * side.own_stride, own.data);
+        A* to = s.whole() ? sum.data : static_cast<A*>(pieces) + s.piece(task) * l.size;
+        add.x.weights = grad.at(s.begin), add.x.base = s.begin;
+        add(s.begin, s.end, to);
+        if (s.whole()) store_score_row(a, side, l, s.row, to, grad_w);
+      });
     });
   }
 
@@ -418,11 +416,10 @@ struct Attention {
                           int64_t begin, int64_t end) {
     const Layout<V> l = layout(a.heads, a.feats);
     Buffer<A> sum(l.size);
-    for_shared_rows(side.side.ptr, side.side.rows, side.side.edges, begin, end,
-                    [&](int64_t row, int64_t task, int64_t last) {
-                      add_pieces(static_cast<const A*>(pieces), l.size, task, last, sum.data);
-                      store_score_row(a, side, l, row, sum.data, grad_w);
-                    });
+    for_shared_rows(side.side, begin, end, [&](int64_t row, int64_t task, int64_t last) {
+      add_pieces(static_cast<const A*>(pieces), l.size, task, last, sum.data);
+      store_score_row(a, side, l, row, sum.data, grad_w);
+    });
   }
 
   static constexpr AttentionKernels table{piece_size, forward,       join_forward, edge_weights,    records,
@@ -431,19 +428,6 @@ struct Attention {
 
 }  // namespace
 
-const AttentionKernels& attention(Dtype dtype) {
-  switch (dtype) {
-#if !defined(PTD_LEVEL_AVX512) && !defined(PTD_LEVEL_AVX2)
-    case Dtype::f64:
-      return Attention<Plain<double>, double>::table;
-#endif
-    case Dtype::bf16:
-      return Attention<Vec, c10::BFloat16>::table;
-    case Dtype::f16:
-      return Attention<Vec, c10::Half>::table;
-    default:
-      return Attention<Vec, float>::table;
-  }
-}
+const AttentionKernels& attention_kernels(Dtype dtype) { return table_for<Attention>(dtype); }
 
 }  // namespace dgl_ptdnet::PTD_LEVEL

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../attention.h"
+#include "levels.h"
 #include "tile.h"
 
 namespace dgl_ptdnet {
@@ -34,15 +35,6 @@ struct AttentionKernels {
                       int64_t end);
 };
 
-// The kernels of a level for rows of `dtype`; only `portable` has them for f64.
-namespace avx512 {
-const AttentionKernels& attention(Dtype dtype);
-}
-namespace avx2 {
-const AttentionKernels& attention(Dtype dtype);
-}
-namespace portable {
-const AttentionKernels& attention(Dtype dtype);
-}
+PTD_DECLARE_LEVELS(AttentionKernels, attention_kernels)
 
 }  // namespace dgl_ptdnet

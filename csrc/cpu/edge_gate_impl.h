@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
-#include "../gate.h"
 #include "edge_gate_kernels.h"
+#include "tasks.h"
 #include "vec.h"
 
 namespace dgl_ptdnet::PTD_LEVEL {
@@ -17,8 +17,6 @@ template <class Row>
 PTD_INLINE int64_t row_lines(int64_t n) {
   return (n * static_cast<int64_t>(sizeof(Row)) + 63) / 64;
 }
-
-PTD_INLINE void prefetch(const void* x) { __builtin_prefetch(x, 0, 3); }
 
 // x[l][j]: output l of Philox for counter j of sixteen.
 PTD_INLINE void philox16(const uint32_t* low, const uint32_t* high, uint64_t seed, uint64_t offset, uint32_t (*x)[16]) {
@@ -85,7 +83,7 @@ struct Logits {
         p(static_cast<const Row*>(args.p)),
         q(static_cast<const Row*>(args.q)),
         w(static_cast<const A*>(args.w)),
-        negative_slope(V::splat(static_cast<A>(args.negative_slope))),
+        negative_slope(V::splat(static_cast<A>(args.options.negative_slope))),
         lines(row_lines<Row>(args.hidden)),
         bytes(mask_bytes(args.hidden)) {
     ahead = 1024 / args.hidden;  // about 4 KB
@@ -184,8 +182,8 @@ void logits_by_dst(const EdgeGateForward& a, int64_t begin, int64_t end) {
   using A = typename V::Acc;
   const Logits<V, Row, leaky> logits(a);
   A* z = static_cast<A*>(a.z);
-  const int64_t past = end * task_edges < a.index.edges ? end * task_edges : a.index.edges;
-  for (int64_t i = begin * task_edges; i < past; i += V::width) {
+  const int64_t past = task_end<gate_task_edges>(end - 1, a.index.edges);
+  for (int64_t i = begin * gate_task_edges; i < past; i += V::width) {
     alignas(64) A out[V::width];
     (a.hidden == 1 ? logits.separable(i, past - 1) : logits.at(i, past - 1)).store(out);
     const int count = static_cast<int>(past - i < V::width ? past - i : V::width);
@@ -197,17 +195,17 @@ void logits_by_dst(const EdgeGateForward& a, int64_t begin, int64_t end) {
 template <class V>
 void gates_by_edge(const EdgeGateForward& a, int64_t begin, int64_t end, double* penalty) {
   using A = typename V::Acc;
-  const Stretch<A> s = stretch<A>(a.tau, a.gamma, a.zeta, a.noisy);
+  const Stretch<A> s = stretch<A>(a.options, a.noisy);
   const V scale = V::splat(s.scale), range = V::splat(s.zeta - s.gamma), gamma = V::splat(s.gamma);
   const V shift = V::splat(-s.shift), c = V::splat(*static_cast<const A*>(a.c));
   const V half = V::splat(A(0.5)), unit = V::splat(A(1.1920928955078125e-07)), one = V::splat(1), minus = V::splat(-1);
   const A* bias = static_cast<const A*>(a.edge_bias);
   A *z = static_cast<A*>(a.z), *kept_logit = static_cast<A*>(a.logit);
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t task_end = (task + 1) * task_edges < a.index.edges ? (task + 1) * task_edges : a.index.edges;
+    const int64_t past = task_end<gate_task_edges>(task, a.index.edges);
     double kept[V::width] = {};
-    for (int64_t i = task * task_edges; i < task_end; i += block) {
-      const int n = static_cast<int>(task_end - i < block ? task_end - i : block);
+    for (int64_t i = task * gate_task_edges; i < past; i += block) {
+      const int n = static_cast<int>(past - i < block ? past - i : block);
       alignas(64) uint32_t bits[block];
       if (a.noisy) draw(a, i, n, bits);
       V kept_block = V::splat(0);
@@ -248,11 +246,11 @@ void gates_by_edge(const EdgeGateForward& a, int64_t begin, int64_t end, double*
 
 // ---- backward ------------------------------------------------------------------------------------------------
 
-// dL/dlogit of the caller's edges [begin, end), into shares.by_edge. Returns their sum.
+// dL/dlogit of the caller's edges [begin, end), into scratch.by_edge. Returns their sum.
 template <class V>
 double logit_gradients(const EdgeGateBackward& a, typename V::Acc* by_edge, int64_t begin, int64_t end) {
   using A = typename V::Acc;
-  const Stretch<A> s = stretch<A>(a.tau, a.gamma, a.zeta, a.noisy);
+  const Stretch<A> s = stretch<A>(a.options, a.noisy);
   const A *z = static_cast<const A*>(a.z), *grad_z = static_cast<const A*>(a.grad_z);
   const A *logit = static_cast<const A*>(a.logit), *grad_penalty = static_cast<const A*>(a.grad_penalty);
   double total = 0;
@@ -276,8 +274,8 @@ struct Records {
   const char* masks;
   int64_t grad_step, mask_step;
 
-  explicit Records(const EdgeGateBackward& a)
-      : grads(static_cast<char*>(a.records)),
+  Records(const EdgeGateBackward& a, void* records)
+      : grads(static_cast<char*>(records)),
         masks(has_mask(a.hidden) ? grads + sizeof(A) : reinterpret_cast<const char*>(a.mask)),
         grad_step(record_bytes(a.hidden, sizeof(A))),
         mask_step(has_mask(a.hidden) ? grad_step : mask_bytes(a.hidden)) {}
@@ -290,30 +288,30 @@ struct Records {
 
 // The same by position, for the sums over rows; with hidden = 1 times the activation's slope, which nobody kept.
 template <class V, class Row>
-void order_gradients(const EdgeGateBackward& a, const typename V::Acc* by_edge, int64_t begin, int64_t end) {
+void order_gradients(const EdgeGateBackward& a, const GateScratch& scratch, int64_t begin, int64_t end) {
   using A = typename V::Acc;
+  const A* by_edge = static_cast<const A*>(scratch.by_edge);
   const Row *p = static_cast<const Row*>(a.p), *q = static_cast<const Row*>(a.q);
-  const Records<A> records(a);
+  const Records<A> records(a, scratch.records);
   for (int64_t i = begin; i < end; ++i) records.grad(i) = by_edge[a.index.in_edge[i]];
   const int64_t bytes = mask_bytes(a.hidden);
   if (has_mask(a.hidden))
     for (int64_t i = begin; i < end; ++i)
-      std::memcpy(static_cast<char*>(a.records) + i * records.grad_step + sizeof(A), a.mask + i * bytes, bytes);
+      std::memcpy(records.grads + i * records.grad_step + sizeof(A), a.mask + i * bytes, bytes);
   if (a.hidden > 1) return;
   for (int64_t i = begin; i < end; ++i) {
     const A x = static_cast<A>(p[a.index.in_src[i] * a.p_stride]) + static_cast<A>(q[a.index.in_dst[i] * a.q_stride]);
-    records.grad(i) *= x > A(0) ? A(1) : static_cast<A>(a.negative_slope);
+    records.grad(i) *= x > A(0) ? A(1) : static_cast<A>(a.options.negative_slope);
   }
 }
 
 // sum[0 .. count * width): the masked sum over slots [begin, end), of columns from `byte` of the masks on.
 template <class V, bool leaky, int count>
-void add_masked(const EdgeGateBackward& a, const int32_t* order, int64_t begin, int64_t end, int64_t byte,
-                typename V::Acc* sum) {
+void add_masked(const EdgeGateBackward& a, const Records<typename V::Acc>& records, const int32_t* order, int64_t begin,
+                int64_t end, int64_t byte, typename V::Acc* sum) {
   using A = typename V::Acc;
   const int64_t bytes = mask_bytes(a.hidden), edges = a.index.edges;
-  const Records<A> records(a);
-  const A negative_slope = static_cast<A>(a.negative_slope);
+  const A negative_slope = static_cast<A>(a.options.negative_slope);
   V acc[count];
   for (int k = 0; k < count; ++k) acc[k] = V::splat(0);
   for (int64_t i = begin; i < end; ++i) {
@@ -340,14 +338,14 @@ void add_masked(const EdgeGateBackward& a, const int32_t* order, int64_t begin, 
 // sum [hidden]: over slots [begin, end). A long row is added up in stretches, and those in double: a hub's gradient
 // is as good as a leaf's.
 template <class V, bool leaky>
-void sum_slots(const EdgeGateBackward& a, const int32_t* order, int64_t begin, int64_t end, double* sum) {
+void sum_slots(const EdgeGateBackward& a, const Records<typename V::Acc>& records, const int32_t* order, int64_t begin,
+               int64_t end, double* sum) {
   using A = typename V::Acc;
-  using Add = void (*)(const EdgeGateBackward&, const int32_t*, int64_t, int64_t, int64_t, A*);
+  using Add = void (*)(const EdgeGateBackward&, const Records<A>&, const int32_t*, int64_t, int64_t, int64_t, A*);
   static constexpr Add adds[] = {add_masked<V, leaky, 1>, add_masked<V, leaky, 2>, add_masked<V, leaky, 3>,
                                  add_masked<V, leaky, 4>, add_masked<V, leaky, 5>, add_masked<V, leaky, 6>,
                                  add_masked<V, leaky, 7>, add_masked<V, leaky, 8>};
   if (a.hidden == 1) {
-    const Records<A> records(a);
     sum[0] = 0;
     for (int64_t i = begin; i < end; ++i) sum[0] += records.grad(order ? order[i] : i);
     return;
@@ -358,7 +356,7 @@ void sum_slots(const EdgeGateBackward& a, const int32_t* order, int64_t begin, i
     const int64_t columns = a.hidden - k < most ? a.hidden - k : most;
     const Add add = adds[(columns + V::width - 1) / V::width - 1];
     for (int64_t i = begin; i < end; i += stretch_edges) {
-      add(a, order, i, i + stretch_edges < end ? i + stretch_edges : end, k / 8, part);
+      add(a, records, order, i, i + stretch_edges < end ? i + stretch_edges : end, k / 8, part);
       for (int64_t j = 0; j < columns; ++j) sum[k + j] = i == begin ? part[j] : sum[k + j] + part[j];
     }
   }
@@ -366,46 +364,28 @@ void sum_slots(const EdgeGateBackward& a, const int32_t* order, int64_t begin, i
 
 // One side of the graph: the rows whose gradients a pass makes.
 template <class Row>
-struct Side {
-  const int32_t *ptr, *order;
-  int64_t rows, stride;
+struct GradientSide {
+  EdgeSide edges;
+  const int32_t* order;  // the position of each slot, or null where slots are positions
+  int64_t stride;
   const Row* features;
   Row* grad;
   double sign;  // of the centre in the weight's gradient
 
-  static PTD_INLINE Side dst(const EdgeGateBackward& a) {
-    return {a.index.in_ptr,
-            nullptr,
-            a.index.num_dst,
-            a.q_stride,
-            static_cast<const Row*>(a.q),
-            static_cast<Row*>(a.grad_q),
-            1};
+  static PTD_INLINE GradientSide dst(const EdgeGateBackward& a) {
+    const Row* q = static_cast<const Row*>(a.q);
+    return {a.index.by_dst(), nullptr, a.q_stride, q, static_cast<Row*>(a.grad_q), 1};
   }
-  static PTD_INLINE Side src(const EdgeGateBackward& a) {
-    return {a.index.out_ptr,
-            a.index.out_pos,
-            a.index.num_src,
-            a.p_stride,
-            static_cast<const Row*>(a.p),
-            static_cast<Row*>(a.grad_p),
-            -1};
-  }
-  // The last row that starts at or before position i, which lies in it.
-  int64_t row_of(int64_t i) const {
-    int64_t low = 0, high = rows;
-    while (high - low > 1) {
-      const int64_t middle = (low + high) / 2;
-      (ptr[middle] <= i ? low : high) = middle;
-    }
-    return low;
+  static PTD_INLINE GradientSide src(const EdgeGateBackward& a) {
+    const Row* p = static_cast<const Row*>(a.p);
+    return {a.index.by_src(), a.index.out_pos, a.p_stride, p, static_cast<Row*>(a.grad_p), -1};
   }
 };
 
 // A row's sum is complete: its gradient is w times it, and its share of w's gradient a node-level product.
 template <class V, class Row>
-void finish_row(const EdgeGateBackward& a, const Side<Row>& side, int64_t row, const double* sum, const double* center,
-                double* grad_w) {
+void finish_row(const EdgeGateBackward& a, const GradientSide<Row>& side, int64_t row, const double* sum,
+                const double* center, double* grad_w) {
   using A = typename V::Acc;
   const A* w = static_cast<const A*>(a.w);
   const Row* x = side.features + row * side.stride;
@@ -418,110 +398,79 @@ void finish_row(const EdgeGateBackward& a, const Side<Row>& side, int64_t row, c
 }
 
 template <class V, class Row, bool leaky>
-void sum_rows(const EdgeGateBackward& a, const Side<Row>& side, const Shares& shares, int64_t task, double* sum) {
-  const int64_t h = a.hidden, begin = task * task_edges;
-  const int64_t end = begin + task_edges < a.index.edges ? begin + task_edges : a.index.edges;
-  double* grad_w = shares.grad_w + task * h;
+void sum_rows(const EdgeGateBackward& a, const GradientSide<Row>& side, const GateScratch& scratch, int64_t task,
+              double* sum) {
+  const int64_t h = a.hidden;
+  const Records<typename V::Acc> records(a, scratch.records);
+  double* grad_w = scratch.grad_w + task * h;
   for (int64_t k = 0; k < h; ++k) grad_w[k] = 0;
-  for (int64_t row = task == 0 ? 0 : side.row_of(begin); row < side.rows; ++row) {
-    const int64_t first = side.ptr[row], past = side.ptr[row + 1];
-    if (first > end || (first == end && past > end)) break;
-    if (first == past) {
-      std::memset(static_cast<void*>(side.grad + row * h), 0, h * sizeof(Row));
-      continue;
+  for_segments<gate_task_edges>(side.edges, task, task + 1, [&](int64_t, const Segment& s) {
+    if (s.begin == s.end) {
+      std::memset(static_cast<void*>(side.grad + s.row * h), 0, h * sizeof(Row));
+      return;
     }
-    const bool began = first<begin, goes_on = past> end;
-    sum_slots<V, leaky>(a, side.order, began ? begin : first, goes_on ? end : past, sum);
-    if (began || goes_on) {
-      std::memcpy(shares.pieces + (2 * task + !began) * h, sum, h * sizeof(double));
-    } else {
-      finish_row<V, Row>(a, side, row, sum, shares.center, grad_w);
-    }
-  }
+    double* to = s.whole() ? sum : scratch.pieces + s.piece(task) * h;
+    sum_slots<V, leaky>(a, records, side.order, s.begin, s.end, to);
+    if (s.whole()) finish_row<V, Row>(a, side, s.row, to, scratch.center, grad_w);
+  });
 }
 
-template <class V, class Row, bool leaky>
-void join_pieces(const EdgeGateBackward& a, const Side<Row>& side, const Shares& shares, double* grad_w, double* sum) {
-  const int64_t h = a.hidden, tasks = count_tasks(a.index.edges);
+template <class V, class Row>
+void join_pieces(const EdgeGateBackward& a, const GradientSide<Row>& side, const GateScratch& scratch, double* grad_w) {
+  const int64_t h = a.hidden, tasks = count_tasks<gate_task_edges>(a.index.edges);
+  Buffer<double> sum(h);
   for (int64_t task = 0; task < tasks; ++task) {
-    for (int64_t k = 0; k < h; ++k) grad_w[k] += shares.grad_w[task * h + k];
-    const int64_t end = (task + 1) * task_edges;
-    if (end >= a.index.edges) break;
-    const int64_t row = side.row_of(end - 1), first = side.ptr[row], past = side.ptr[row + 1];
-    if (past <= end || first < task * task_edges) continue;  // no row begins here and goes on
-    std::memcpy(sum, shares.pieces + (2 * task + 1) * h, h * sizeof(double));
-    for (int64_t later = task + 1; later * task_edges < past; ++later)
-      for (int64_t k = 0; k < h; ++k) sum[k] += shares.pieces[2 * later * h + k];
-    finish_row<V, Row>(a, side, row, sum, shares.center, grad_w);
+    for (int64_t k = 0; k < h; ++k) grad_w[k] += scratch.grad_w[task * h + k];
+    for_shared_rows<gate_task_edges>(side.edges, task, task + 1, [&](int64_t row, int64_t, int64_t last) {
+      add_pieces(scratch.pieces, h, task, last, sum.data);
+      finish_row<V, Row>(a, side, row, sum.data, scratch.center, grad_w);
+    });
   }
 }
-
-// A row of sums, on the stack where it is short.
-struct RowBuffer {
-  double local[512];
-  double* data;
-  explicit RowBuffer(int64_t hidden) : data(hidden <= 512 ? local : new double[hidden]) {}
-  ~RowBuffer() {
-    if (data != local) delete[] data;
-  }
-  RowBuffer(const RowBuffer&) = delete;
-  RowBuffer& operator=(const RowBuffer&) = delete;
-};
 
 template <class V, class Row, bool leaky>
-struct Kernel {
+struct EdgeGate {
   using A = typename V::Acc;
-  static void by_edge(const EdgeGateBackward& a, const Shares& shares, int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t first = task * task_edges, past = first + task_edges;
-      shares.grad_c[task] =
-          logit_gradients<V>(a, static_cast<A*>(shares.by_edge), first, past < a.index.edges ? past : a.index.edges);
-    }
-  }
-  static void by_dst(const EdgeGateBackward& a, const Shares& shares, int64_t begin, int64_t end) {
-    RowBuffer sum(a.hidden);
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t first = task * task_edges, past = first + task_edges;
-      order_gradients<V, Row>(a, static_cast<const A*>(shares.by_edge), first,
-                              past < a.index.edges ? past : a.index.edges);
-      sum_rows<V, Row, leaky>(a, Side<Row>::dst(a), shares, task, sum.data);
-    }
-  }
-  static void by_src(const EdgeGateBackward& a, const Shares& shares, int64_t begin, int64_t end) {
-    RowBuffer sum(a.hidden);
+  static void backward_by_edge(const EdgeGateBackward& a, const GateScratch& scratch, int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task)
-      sum_rows<V, Row, leaky>(a, Side<Row>::src(a), shares, task, sum.data);
+      scratch.grad_c[task] = logit_gradients<V>(a, static_cast<A*>(scratch.by_edge), task * gate_task_edges,
+                                                task_end<gate_task_edges>(task, a.index.edges));
   }
-  static void join_dst(const EdgeGateBackward& a, const Shares& shares, double* grad_w) {
-    RowBuffer sum(a.hidden);
-    join_pieces<V, Row, leaky>(a, Side<Row>::dst(a), shares, grad_w, sum.data);
+  static void backward_by_dst(const EdgeGateBackward& a, const GateScratch& scratch, int64_t begin, int64_t end) {
+    Buffer<double> sum(a.hidden);
+    for (int64_t task = begin; task < end; ++task) {
+      order_gradients<V, Row>(a, scratch, task * gate_task_edges, task_end<gate_task_edges>(task, a.index.edges));
+      sum_rows<V, Row, leaky>(a, GradientSide<Row>::dst(a), scratch, task, sum.data);
+    }
   }
-  static void join_src(const EdgeGateBackward& a, const Shares& shares, double* grad_w) {
-    RowBuffer sum(a.hidden);
-    join_pieces<V, Row, leaky>(a, Side<Row>::src(a), shares, grad_w, sum.data);
+  static void backward_by_src(const EdgeGateBackward& a, const GateScratch& scratch, int64_t begin, int64_t end) {
+    Buffer<double> sum(a.hidden);
+    for (int64_t task = begin; task < end; ++task)
+      sum_rows<V, Row, leaky>(a, GradientSide<Row>::src(a), scratch, task, sum.data);
   }
-  static constexpr EdgeGateKernels table{
-      logits_by_dst<V, Row, leaky>, gates_by_edge<V>, by_edge, by_dst, by_src, join_dst, join_src};
+  static void join_dst(const EdgeGateBackward& a, const GateScratch& scratch, double* grad_w) {
+    join_pieces<V, Row>(a, GradientSide<Row>::dst(a), scratch, grad_w);
+  }
+  static void join_src(const EdgeGateBackward& a, const GateScratch& scratch, double* grad_w) {
+    join_pieces<V, Row>(a, GradientSide<Row>::src(a), scratch, grad_w);
+  }
+  static constexpr EdgeGateKernels table{logits_by_dst<V, Row, leaky>,
+                                         gates_by_edge<V>,
+                                         backward_by_edge,
+                                         backward_by_dst,
+                                         backward_by_src,
+                                         join_dst,
+                                         join_src};
 };
 
-template <bool leaky>
-const EdgeGateKernels& choose(Dtype dtype) {
-  switch (dtype) {
-#if !defined(PTD_LEVEL_AVX512) && !defined(PTD_LEVEL_AVX2)
-    case Dtype::f64:
-      return Kernel<Plain<double>, double, leaky>::table;
-#endif
-    case Dtype::bf16:
-      return Kernel<Vec, c10::BFloat16, leaky>::table;
-    case Dtype::f16:
-      return Kernel<Vec, c10::Half, leaky>::table;
-    default:
-      return Kernel<Vec, float, leaky>::table;
-  }
-}
+template <class V, class Row>
+using ReluGate = EdgeGate<V, Row, false>;
+template <class V, class Row>
+using LeakyGate = EdgeGate<V, Row, true>;
 
 }  // namespace
 
-const EdgeGateKernels& edge_gate(Dtype dtype, bool leaky) { return leaky ? choose<true>(dtype) : choose<false>(dtype); }
+const EdgeGateKernels& relu_gate_kernels(Dtype dtype) { return table_for<ReluGate>(dtype); }
+const EdgeGateKernels& leaky_gate_kernels(Dtype dtype) { return table_for<LeakyGate>(dtype); }
 
 }  // namespace dgl_ptdnet::PTD_LEVEL

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "../memory.h"
+#include "../core/memory.h"
 #include "tile.h"
 
 namespace dgl_ptdnet {

@@ -2,7 +2,6 @@
 // file chose. All columns of a row stay in registers, up to what there are; wider rows are taken in groups.
 #pragma once
 
-#include "../edge_gate.h"
 #include "tasks.h"
 #include "vec.h"
 
@@ -57,8 +56,6 @@ struct Gather {
   int64_t arg_stride;
   A negative_slope;  // slope
 };
-
-PTD_INLINE void prefetch(const void* x) { __builtin_prefetch(x, 0, 3); }
 
 template <class V, class Row, Mode mode, int per_head, int count>
 void add_rows(const Gather<V, Row>& x, const Group& g, int64_t begin, int64_t end, typename V::Acc* sum) {
@@ -254,14 +251,6 @@ struct RowSums {
     for (int64_t i = 0; i < layout.count; ++i) adds.data[i](x, layout.groups.data[i], begin, end, sum);
   }
 };
-
-// sum [size]: the pieces of a row that begins in `task` and ends in `last`.
-template <class A>
-PTD_INLINE void add_pieces(const A* pieces, int64_t size, int64_t task, int64_t last, A* sum) {
-  std::memcpy(sum, pieces + (2 * task + 1) * size, size * sizeof(A));
-  for (int64_t later = task + 1; later <= last; ++later)
-    for (int64_t k = 0; k < size; ++k) sum[k] += pieces[2 * later * size + k];
-}
 
 // Numbers of edges go from the caller's order into that of a side and back for many tasks at once: between the rows of
 // single tasks, whose traffic evicts them and their pages' addresses, that costs several times as much.

@@ -5,14 +5,25 @@
 #include <cstring>
 #include <new>
 
+#include "../core/types.h"
+
 namespace dgl_ptdnet {
 namespace {  // compiled for several instruction sets: no two files may share a copy
 
-// Work is cut at multiples of this many edges, whatever the number of threads, so that results do not depend on it
-// and a hub is shared by all threads.
+// Work is cut at multiples of a fixed number of edges, whatever the number of threads, so that results do not depend on
+// it and a hub is shared by all threads. Most kernels have this many.
 constexpr int64_t row_task_edges = 1024;
 
-[[maybe_unused]] inline int64_t count_row_tasks(int64_t edges) { return (edges + row_task_edges - 1) / row_task_edges; }
+template <int64_t size = row_task_edges>
+inline int64_t count_tasks(int64_t edges) {
+  return (edges + size - 1) / size;
+}
+
+// The first edge after a task.
+template <int64_t size = row_task_edges>
+inline int64_t task_end(int64_t task, int64_t edges) {
+  return (task + 1) * size < edges ? (task + 1) * size : edges;
+}
 
 // What a task has of a row: its edges [begin, end), and whether the row began in an earlier task or goes on in a later.
 struct Segment {
@@ -25,24 +36,24 @@ struct Segment {
 };
 
 // The last row that starts at or before `edge`, which lies in it.
-inline int64_t row_of(const int32_t* ptr, int64_t rows, int64_t edge) {
-  int64_t low = 0, high = rows;
+inline int64_t row_of(const EdgeSide& side, int64_t edge) {
+  int64_t low = 0, high = side.rows;
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
-    (ptr[middle] <= edge ? low : high) = middle;
+    (side.ptr[middle] <= edge ? low : high) = middle;
   }
   return low;
 }
 
 // For tasks [begin, end): visit(task, segment) for every row, empty ones too.
-template <class Visit>
-inline __attribute__((always_inline)) void for_segments(const int32_t* ptr, int64_t rows, int64_t edges, int64_t begin,
-                                                        int64_t end, const Visit& visit) {
-  int64_t row = begin == 0 ? 0 : row_of(ptr, rows, begin * row_task_edges);
+template <int64_t size = row_task_edges, class Visit>
+inline __attribute__((always_inline)) void for_segments(const EdgeSide& side, int64_t begin, int64_t end,
+                                                        const Visit& visit) {
+  int64_t row = begin == 0 ? 0 : row_of(side, begin * size);
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t first = task * row_task_edges, past = first + row_task_edges < edges ? first + row_task_edges : edges;
-    for (; row < rows; ++row) {
-      const int64_t row_first = ptr[row], row_past = ptr[row + 1];
+    const int64_t first = task * size, past = task_end<size>(task, side.edges);
+    for (; row < side.rows; ++row) {
+      const int64_t row_first = side.ptr[row], row_past = side.ptr[row + 1];
       if (row_first == past && row_past > past) break;
       const bool began = row_first<first, goes_on = row_past> past;
       visit(task, Segment{row, began ? first : row_first, goes_on ? past : row_past, began, goes_on});
@@ -52,16 +63,24 @@ inline __attribute__((always_inline)) void for_segments(const int32_t* ptr, int6
 }
 
 // For those of tasks [begin, end) in which a row begins that later tasks go on with: join(row, task, last task).
-template <class Join>
-inline __attribute__((always_inline)) void for_shared_rows(const int32_t* ptr, int64_t rows, int64_t edges,
-                                                           int64_t begin, int64_t end, const Join& join) {
+template <int64_t size = row_task_edges, class Join>
+inline __attribute__((always_inline)) void for_shared_rows(const EdgeSide& side, int64_t begin, int64_t end,
+                                                           const Join& join) {
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t past = (task + 1) * row_task_edges;
-    if (past >= edges) break;
-    const int64_t row = row_of(ptr, rows, past - 1);
-    if (ptr[row + 1] <= past || ptr[row] < task * row_task_edges) continue;
-    join(row, task, (ptr[row + 1] - 1) / row_task_edges);
+    const int64_t past = (task + 1) * size;
+    if (past >= side.edges) break;
+    const int64_t row = row_of(side, past - 1), row_past = side.ptr[row + 1];
+    if (row_past <= past || side.ptr[row] < task * size) continue;
+    join(row, task, (row_past - 1) / size);
   }
+}
+
+// sum [size]: the pieces [tasks, 2, size] of a row that begins in `task` and ends in `last`.
+template <class A>
+inline void add_pieces(const A* pieces, int64_t size, int64_t task, int64_t last, A* sum) {
+  std::memcpy(sum, pieces + (2 * task + 1) * size, size * sizeof(A));
+  for (int64_t later = task + 1; later <= last; ++later)
+    for (int64_t k = 0; k < size; ++k) sum[k] += pieces[2 * later * size + k];
 }
 
 // Uninitialised memory of a call, freed with it.

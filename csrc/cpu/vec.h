@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../core/types.h"
+
 #if defined(PTD_LEVEL_AVX512)
 #include <immintrin.h>
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
@@ -27,6 +29,8 @@
 #define PTD_INLINE inline __attribute__((always_inline))
 
 namespace dgl_ptdnet::PTD_LEVEL {
+
+PTD_INLINE void prefetch(const void* x) { __builtin_prefetch(x, 0, 3); }
 
 // Any number of lanes of type A in plain C++: the portable level, and double at every level.
 template <class A>
@@ -509,5 +513,22 @@ struct Ints {
 using Vec = Plain<float>;
 
 #endif
+
+// The table of the kernels for rows of a dtype.
+template <template <class V, class Row> class Kernels>
+const auto& table_for(Dtype dtype) {
+  switch (dtype) {
+#if !defined(PTD_LEVEL_AVX512) && !defined(PTD_LEVEL_AVX2)
+    case Dtype::f64:
+      return Kernels<Plain<double>, double>::table;
+#endif
+    case Dtype::bf16:
+      return Kernels<Vec, c10::BFloat16>::table;
+    case Dtype::f16:
+      return Kernels<Vec, c10::Half>::table;
+    default:
+      return Kernels<Vec, float>::table;
+  }
+}
 
 }  // namespace dgl_ptdnet::PTD_LEVEL

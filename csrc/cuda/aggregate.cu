@@ -1,6 +1,4 @@
 // aggregate and maximum: weighted sums of gathered rows, by destination and, backward, by source.
-#include "aggregate.h"
-
 #include "rows.cuh"
 
 namespace dgl_ptdnet::cuda {
@@ -49,9 +47,9 @@ struct SumRows {
     return {__ldg(walk.side.node + slot), e, args.z ? __ldg(args.z + e * args.heads + head) : A(1)};
   }
   __device__ __forceinline__ Edge share(const Edge& edge, int from, unsigned group) const {
-    return {__shfl_sync(group, edge.node, from, walk.lanes),
-            kDot || kArg ? __shfl_sync(group, edge.edge, from, walk.lanes) : 0,
-            __shfl_sync(group, edge.weight, from, walk.lanes)};
+    return {__shfl_sync(group, edge.node, from, walk.lanes()),
+            kDot || kArg ? __shfl_sync(group, edge.edge, from, walk.lanes()) : 0,
+            __shfl_sync(group, edge.weight, from, walk.lanes())};
   }
   __device__ __forceinline__ void gather(const Edge& edge, Row& row) const {
     load(args.x + edge.node * args.x_stride + int64_t{head} * feats, args.vector_x, row.x);
@@ -77,8 +75,8 @@ struct SumRows {
       if constexpr (kDot) dot = kArg ? dot + times(own[i], row.x[i]) : fma(own[i], row.x[i], dot);
     }
     if constexpr (kDot) {
-      const unsigned group = group_mask(walk.lanes);
-      for (int step = 1; step < walk.lanes; step *= 2) dot += __shfl_xor_sync(group, dot, step);
+      const unsigned group = group_mask(walk.lanes());
+      for (int step = 1; step < walk.lanes(); step *= 2) dot += __shfl_xor_sync(group, dot, step);
       if (walk.lane() == 0 && args.dots)
         args.dots[(walk.slab() * walk.side.edges + edge.edge) * args.heads + head] = dot;
     }
@@ -135,8 +133,8 @@ struct MaximumRows {
     return {__ldg(walk.side.node + slot), e, args.z ? __ldg(args.z + e) : A(1)};
   }
   __device__ __forceinline__ Edge share(const Edge& edge, int from, unsigned group) const {
-    return {__shfl_sync(group, edge.node, from, walk.lanes), __shfl_sync(group, edge.edge, from, walk.lanes),
-            __shfl_sync(group, edge.weight, from, walk.lanes)};
+    return {__shfl_sync(group, edge.node, from, walk.lanes()), __shfl_sync(group, edge.edge, from, walk.lanes()),
+            __shfl_sync(group, edge.weight, from, walk.lanes())};
   }
   __device__ __forceinline__ void gather(const Edge& edge, Row& row) const {
     if (edge.weight <= A(0)) return;
@@ -184,35 +182,39 @@ size_t maximum_bytes(Dtype dtype) { return V * (acc_bytes(dtype) + sizeof(int32_
 
 size_t dot_bytes(const AggregateBackward& args, const WalkPlan& plan) {
   const int slabs = plan.walk.slabs;
-  return args.grad_z && slabs > 1 ? round_up(slabs * args.out.edges * args.heads * acc_bytes(args.dtype)) : 0;
+  return args.grad_z && slabs > 1 ? round_up(slabs * args.side.edges * args.heads * acc_bytes(args.dtype)) : 0;
 }
 
 WalkPlan plan_of(const AggregateForward& args, const LaunchShape& shape) {
-  return {args.in, args.heads, args.feats, sum_bytes(args.dtype), shape};
+  return {args.side, args.heads, args.feats, sum_bytes(args.dtype), shape};
 }
 WalkPlan plan_of(const AggregateBackward& args, const LaunchShape& shape) {
-  return {args.out, args.heads, args.feats, sum_bytes(args.dtype), shape};
+  return {args.side, args.heads, args.feats, sum_bytes(args.dtype), shape};
 }
 WalkPlan plan_of(const MaximumForward& args, const LaunchShape& shape) {
-  return {args.in, 1, args.feats, maximum_bytes(args.dtype), shape};
+  return {args.side, 1, args.feats, maximum_bytes(args.dtype), shape};
 }
 
 }  // namespace
 
-size_t aggregate_workspace_bytes(const AggregateForward& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const AggregateForward& args, const LaunchShape& shape) {
   return plan_of(args, shape).bytes;
 }
 
-size_t aggregate_backward_workspace_bytes(const AggregateBackward& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const AggregateBackward& args, const LaunchShape& shape) {
   const WalkPlan plan = plan_of(args, shape);
   return dot_bytes(args, plan) + plan.bytes;
 }
 
-size_t maximum_workspace_bytes(const MaximumForward& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const MaximumForward& args, const LaunchShape& shape) {
   return plan_of(args, shape).bytes;
 }
 
-void aggregate(const AggregateForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+void launch(const AggregateForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     const SumArgs<T> sum{static_cast<const T*>(args.h),
@@ -232,7 +234,8 @@ void aggregate(const AggregateForward& args, void* workspace, cudaStream_t strea
   });
 }
 
-void aggregate_backward(const AggregateBackward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+void launch(const AggregateBackward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Acc<T>;
@@ -257,11 +260,12 @@ void aggregate_backward(const AggregateBackward& args, void* workspace, cudaStre
                                       : aggregate_kernel<T, false, false>;
     plan.start(kernel, static_cast<char*>(workspace) + apart, stream, shape, sum);
     if (apart)
-      sum_slabs(dots, plan.walk.slabs, args.out.edges * args.heads, static_cast<A*>(args.grad_z), stream, shape);
+      sum_slabs(dots, plan.walk.slabs, args.side.edges * args.heads, static_cast<A*>(args.grad_z), stream, shape);
   });
 }
 
-void maximum(const MaximumForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+void launch(const MaximumForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     const MaximumArgs<T> max{static_cast<const T*>(args.h),

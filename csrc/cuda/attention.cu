@@ -1,8 +1,6 @@
 // Attention. Forward, scores, softmax and sum are one walk over destinations, with a running maximum that joins across
 // tasks, so hubs are split. Backward is aggregate's, between two passes over edges.
-#include "attention.h"
 
-#include "aggregate.h"
 #include "rows.cuh"
 
 namespace dgl_ptdnet::cuda {
@@ -61,8 +59,8 @@ struct AttentionRows {
     return {node, __ldg(score + (args.scores ? e : node) * args.heads + head), gate_of<A>(args, e, head)};
   }
   __device__ __forceinline__ Edge share(const Edge& edge, int from, unsigned group) const {
-    return {__shfl_sync(group, edge.node, from, walk.lanes), __shfl_sync(group, edge.score, from, walk.lanes),
-            __shfl_sync(group, edge.gate, from, walk.lanes)};
+    return {__shfl_sync(group, edge.node, from, walk.lanes()), __shfl_sync(group, edge.score, from, walk.lanes()),
+            __shfl_sync(group, edge.gate, from, walk.lanes())};
   }
   __device__ __forceinline__ void gather(const Edge& edge, Row& row) const {
     if (edge.gate == A(0)) return;
@@ -267,9 +265,9 @@ struct ScoreRows {
     return {__ldg(walk.side.node + slot), e, kBackward ? __ldg(args.grad + int64_t{e} * heads + head) : A(0)};
   }
   __device__ __forceinline__ Edge share(const Edge& edge, int from, unsigned group) const {
-    return {__shfl_sync(group, edge.node, from, walk.lanes),
-            kBackward ? 0 : __shfl_sync(group, edge.edge, from, walk.lanes),
-            kBackward ? __shfl_sync(group, edge.weight, from, walk.lanes) : A(0)};
+    return {__shfl_sync(group, edge.node, from, walk.lanes()),
+            kBackward ? 0 : __shfl_sync(group, edge.edge, from, walk.lanes()),
+            kBackward ? __shfl_sync(group, edge.weight, from, walk.lanes()) : A(0)};
   }
   __device__ __forceinline__ void gather(const Edge& edge, Row& row) const {
     load(args.other, edge.node, args.other_stride, row.x);
@@ -289,8 +287,8 @@ struct ScoreRows {
       if constexpr (!kBackward) score = fma(w[i], leaky_relu(x, negative_slope), score);
     }
     if constexpr (!kBackward) {
-      const unsigned group = group_mask(walk.lanes);
-      for (int step = 1; step < walk.lanes; step *= 2) score += __shfl_xor_sync(group, score, step);
+      const unsigned group = group_mask(walk.lanes());
+      for (int step = 1; step < walk.lanes(); step *= 2) score += __shfl_xor_sync(group, score, step);
       if (walk.lane() == 0) args.scores[(walk.slab() * walk.side.edges + edge.edge) * heads + head] = score;
     }
   }
@@ -335,8 +333,8 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 1 : 2)
     double mine[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) mine[i] = grad_w[i][threadIdx.x];
-    sum_over_groups(mine, walk.lanes, part);
-    const int columns = V * walk.lanes, feats = args.in.feats, first = walk.slab() * columns;
+    sum_over_groups(mine, walk.lanes(), part);
+    const int columns = V * walk.lanes(), feats = args.in.feats, first = walk.slab() * columns;
     BlockTree blocks = args.blocks;
     blocks.values += blockIdx.y * args.nodes * columns;
     blocks.arrivals += blockIdx.y * args.arrivals;
@@ -359,7 +357,10 @@ AggregateBackward sums_of(const AttentionBackward& args, void* dots) {
           args.h_stride, args.grad_stride, args.grad_scores, nullptr,    args.grad_h, dots};
 }
 
-SegmentSum el_sum_of(const AttentionBackward& args) { return {args.out, args.heads, args.grad_scores, args.grad_el}; }
+SegmentSum el_sum_of(const AttentionBackward& args) {
+  const Dtype acc = args.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+  return {args.out, acc, args.heads, args.grad_scores, args.grad_el};
+}
 
 size_t dot_bytes(const AttentionBackward& args) {
   return round_up(args.out.edges * args.heads * acc_bytes(args.dtype));
@@ -394,7 +395,7 @@ struct ScorePlans {
   ScorePlans(const EdgeScoresBackward& args, const LaunchShape& shape)
       : by_dst(args.in, args.heads, args.feats, V * acc_bytes(args.dtype), shape),
         by_src(args.out, args.heads, args.feats, V * acc_bytes(args.dtype), shape) {
-    columns = V * by_dst.walk.lanes;
+    columns = V * by_dst.walk.pieces.lanes;
     nodes = BlockTree::nodes(by_dst.blocks), arrivals = nodes - by_dst.blocks;
     values = 0;
     counters = by_dst.layers * nodes * columns * sizeof(double);
@@ -405,11 +406,13 @@ struct ScorePlans {
 
 }  // namespace
 
-size_t attention_workspace_bytes(const AttentionForward& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const AttentionForward& args, const LaunchShape& shape) {
   return plan_of(args, shape).bytes;
 }
 
-void attention(const AttentionForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+void launch(const AttentionForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     plan_of(args, shape)
@@ -422,13 +425,15 @@ void attention(const AttentionForward& args, void* workspace, cudaStream_t strea
   });
 }
 
-size_t attention_backward_workspace_bytes(const AttentionBackward& args, const LaunchShape& shape) {
-  const size_t sums = aggregate_backward_workspace_bytes(sums_of(args, args.grad_scores), shape);
-  const size_t el = args.grad_el ? segment_sum_workspace_bytes(el_sum_of(args), shape) : 0;
+template <>
+size_t workspace_bytes(const AttentionBackward& args, const LaunchShape& shape) {
+  const size_t sums = workspace_bytes(sums_of(args, args.grad_scores), shape);
+  const size_t el = args.grad_el ? workspace_bytes(el_sum_of(args), shape) : 0;
   return dot_bytes(args) + (sums > el ? sums : el);
 }
 
-void attention_backward(const AttentionBackward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+void launch(const AttentionBackward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   void* rest = static_cast<char*>(workspace) + dot_bytes(args);
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -441,17 +446,19 @@ void attention_backward(const AttentionBackward& args, void* workspace, cudaStre
     const A* no_dots = nullptr;
     start_flat(attention_records_kernel<T>, args.in.rows * args.heads * lanes, stream, shape, args, lanes, vector);
     start_flat(attention_edges_kernel<A>, threads, stream, shape, args, no_dots);
-    aggregate_backward(sums_of(args, dots), rest, stream, shape);
+    launch(sums_of(args, dots), rest, stream, shape);
     start_flat(attention_edges_kernel<A>, threads, stream, shape, args, static_cast<const A*>(dots));
-    if (args.grad_el) segment_sum(el_sum_of(args), sizeof(A) == 8 ? Dtype::f64 : Dtype::f32, rest, stream, shape);
+    if (args.grad_el) launch(el_sum_of(args), rest, stream, shape);
   });
 }
 
-size_t edge_scores_workspace_bytes(const EdgeScoresForward& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const EdgeScoresForward& args, const LaunchShape& shape) {
   return score_bytes(args, plan_of(args, shape));
 }
 
-void edge_scores(const EdgeScoresForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+void launch(const EdgeScoresForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Acc<T>;
@@ -465,12 +472,13 @@ void edge_scores(const EdgeScoresForward& args, void* workspace, cudaStream_t st
   });
 }
 
-size_t edge_scores_backward_workspace_bytes(const EdgeScoresBackward& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const EdgeScoresBackward& args, const LaunchShape& shape) {
   return ScorePlans(args, shape).bytes;
 }
 
-void edge_scores_backward(const EdgeScoresBackward& args, void* workspace, cudaStream_t stream,
-                          const LaunchShape& shape) {
+template <>
+void launch(const EdgeScoresBackward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Acc<T>;

@@ -8,8 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "../gate.h"
-#include "edge_gate.h"
+#include "launch.h"
 
 namespace dgl_ptdnet::cuda {
 
@@ -52,6 +51,8 @@ __device__ __forceinline__ A times(A x, A grad) {
 }
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline size_t round_up(size_t bytes) { return (bytes + 15) / 16 * 16; }
+inline size_t acc_bytes(Dtype dtype) { return dtype == Dtype::f64 ? sizeof(double) : sizeof(float); }
 
 // Lanes of an edge: a power of two that covers a row, or a warp that walks over it.
 inline int lanes_for(int64_t hidden) {

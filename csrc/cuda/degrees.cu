@@ -1,5 +1,4 @@
 // Degrees, and the normalisation of gates by them: sums of edges' numbers, and numbers given back to edges.
-#include "aggregate.h"
 #include "rows.cuh"
 
 namespace dgl_ptdnet::cuda {
@@ -61,7 +60,7 @@ __global__ void __launch_bounds__(kMaxThreads, 2) segment_sum_kernel(const Walk 
 }
 
 template <class A>
-__global__ void __launch_bounds__(kMaxThreads, 3) segment_spread_kernel(const SegmentSum args) {
+__global__ void __launch_bounds__(kMaxThreads, 3) segment_spread_kernel(const SegmentSpread args) {
   walk_edges(args.side, kSteps, [&](int64_t slot, uint32_t row) {
     const int64_t e = __ldg(args.side.edge + slot);
     for (int64_t h = 0; h < args.heads; ++h)
@@ -87,12 +86,12 @@ struct Degree {
 // The forward is the backward without the sums.
 template <class A, bool kBackward>
 __global__ void __launch_bounds__(kMaxThreads, 3) normalize_kernel(const NormalizeBackward args) {
-  const A floor = static_cast<A>(args.floor);
+  const A floor = static_cast<A>(args.options.floor);
   walk_edges(args.in, kSteps, [&](int64_t slot, uint32_t row) {
     const int64_t e = __ldg(args.in.edge + slot), node = __ldg(args.in.node + slot);
     for (int64_t h = 0; h < args.heads; ++h) {
       const int64_t at = e * args.heads + h, u = node * args.heads + h, v = row * args.heads + h;
-      const Degree<A> out(args.out_deg, u, args.left, floor), in(args.in_deg, v, args.right, floor);
+      const Degree<A> out(args.out_deg, u, args.options.left, floor), in(args.in_deg, v, args.options.right, floor);
       A x = __ldg(static_cast<const A*>(kBackward ? args.grad : args.z) + at) * out.scale * in.scale;
       if constexpr (kBackward) {
         if (args.out_deg) x -= out.slope * __ldg(static_cast<const A*>(args.out_sum) + u);
@@ -118,35 +117,55 @@ void dispatch_acc(Dtype dtype, F f) {
 
 }  // namespace
 
-size_t segment_sum_workspace_bytes(const SegmentSum& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const SegmentSum& args, const LaunchShape& shape) {
   return plan_of(args, shape).bytes;
 }
 
-void segment_sum(const SegmentSum& args, Dtype dtype, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
-  dispatch_acc(dtype, [&](auto zero) {
+template <>
+void launch(const SegmentSum& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+  dispatch_acc(args.acc, [&](auto zero) {
     using A = decltype(zero);
     const auto kernel = columns_of(args) == 1 ? segment_sum_kernel<A, 1> : segment_sum_kernel<A, kColumns>;
     plan_of(args, shape).start(kernel, workspace, stream, shape, args);
   });
 }
 
-void segment_spread(const SegmentSum& args, Dtype dtype, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const SegmentSpread&, const LaunchShape&) {
+  return 0;
+}
+
+template <>
+void launch(const SegmentSpread& args, void*, cudaStream_t stream, const LaunchShape& shape) {
   const int64_t threads = ceil_div(args.side.edges, kWarp * kSteps) * kWarp;
-  dispatch_acc(dtype,
+  dispatch_acc(args.acc,
                [&](auto zero) { start_flat(segment_spread_kernel<decltype(zero)>, threads, stream, shape, args); });
 }
 
-void normalize(const Normalize& args, Dtype dtype, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const Normalize&, const LaunchShape&) {
+  return 0;
+}
+
+template <>
+void launch(const Normalize& args, void*, cudaStream_t stream, const LaunchShape& shape) {
   NormalizeBackward all{};
   static_cast<Normalize&>(all) = args;
   const int64_t threads = ceil_div(args.in.edges, kWarp * kSteps) * kWarp;
-  dispatch_acc(dtype,
+  dispatch_acc(args.acc,
                [&](auto zero) { start_flat(normalize_kernel<decltype(zero), false>, threads, stream, shape, all); });
 }
 
-void normalize_backward(const NormalizeBackward& args, Dtype dtype, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const NormalizeBackward&, const LaunchShape&) {
+  return 0;
+}
+
+template <>
+void launch(const NormalizeBackward& args, void*, cudaStream_t stream, const LaunchShape& shape) {
   const int64_t threads = ceil_div(args.in.edges, kWarp * kSteps) * kWarp;
-  dispatch_acc(dtype,
+  dispatch_acc(args.acc,
                [&](auto zero) { start_flat(normalize_kernel<decltype(zero), true>, threads, stream, shape, args); });
 }
 

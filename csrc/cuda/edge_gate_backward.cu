@@ -1,50 +1,18 @@
 // Backward: sums of rows, by destination and then by source. A group of lanes has a task, a range of edges of fixed
 // length, so that a hub is shared by many groups; no row of p or q is gathered.
-#include "common.cuh"
+#include "pieces.cuh"
 
 namespace dgl_ptdnet::cuda {
 namespace {
 
-// What a row that spans several tasks leaves in each of them, until its sum is complete.
-template <class A>
-struct Pieces {
-  A* sums;        // [tasks, 2, columns]: of the row that began before the task, of the row that goes on after it
-  int* meetings;  // [tasks], zero before and after
+// What a lane has of a row.
+template <class A, int V>
+struct alignas(8) Sum {
+  A x[V];
 
-  __device__ __forceinline__ A* at(uint32_t first_task, uint32_t place, int columns) const {
-    return sums + (uint64_t{first_task + place} * 2 + (place == 0)) * columns;
-  }
-
-  // Adds the pieces of tasks first_task .. first_task + count in a tree of neighbours: the later of two adds both, so
-  // the result does not depend on who is late. True in the group that ends up with the sum.
-  template <int V>
-  __device__ __forceinline__ bool join(A (&sum)[V], uint32_t task, uint32_t first_task, uint32_t count,
-                                       int lanes) const {
-    const int lane = threadIdx.x % lanes;
-    const unsigned group = group_mask(lanes);
-    uint32_t place = task - first_task;
-    for (uint32_t width = 1; width < count; width *= 2) {
-      const uint32_t other = place ^ width;  // place is a multiple of width
-      if (other >= count) continue;
-      A* mine = at(first_task, place, V * lanes) + lane * V;
+  static __device__ __forceinline__ void merge(Sum& sum, const Sum& later) {
 #pragma unroll
-      for (int i = 0; i < V; ++i) mine[i] = sum[i];
-      __threadfence();
-      __syncwarp(group);
-      int arrived = 0;
-      if (lane == 0) {
-        int* meeting = meetings + first_task + (place > other ? place : other);  // no other pair has it
-        arrived = atomicAdd(meeting, 1);
-        if (arrived == 1) atomicExch(meeting, 0);
-      }
-      if (__shfl_sync(group, arrived, 0, lanes) == 0) return false;
-      __threadfence();
-      const A* theirs = at(first_task, other, V * lanes) + lane * V;
-#pragma unroll
-      for (int i = 0; i < V; ++i) sum[i] += __ldcg(theirs + i);
-      place = place < other ? place : other;
-    }
-    return true;
+    for (int i = 0; i < V; ++i) sum.x[i] += later.x[i];
   }
 };
 
@@ -63,26 +31,15 @@ struct Plan {
   EdgeGateBackward args;
   Stretch<Acc<T>> stretch;
   int64_t mask_bytes, record_bytes;
-  int lanes, tile;  // of a task: its lanes, its edges
-  int64_t tasks;
+  int tile;  // edges of a task
   bool vector_p, vector_q, vector_grad;
   // scratch; all but the records for each slab of columns
-  char* records;          // [E, record_bytes], by position
-  double* totals;         // [slabs, columns]: grad_w's share from destinations
-  BlockTree blocks;       // [slabs, nodes, columns + 1]
-  Pieces<Acc<T>> pieces;  // [slabs, tasks, 2, columns]
+  char* records;     // [E, record_bytes], by position
+  double* totals;    // [slabs, columns]: grad_w's share from destinations
+  BlockTree blocks;  // [slabs, nodes, columns + 1]
+  Pieces pieces;
   int64_t nodes, arrivals;
 };
-
-// The row that a slot lies in, the last one that does not start after it. `row` is known not to start after it; steps
-// grow, so that runs of rows without edges are crossed quickly.
-__device__ __forceinline__ uint32_t row_of(const uint32_t* ptr, uint32_t rows, uint32_t slot, uint32_t row,
-                                           uint32_t step) {
-  for (; row + step < rows && __ldg(ptr + (row + step)) <= slot; step *= 2) row += step;
-  for (step /= 2; step > 0; step /= 2)
-    if (row + step < rows && __ldg(ptr + (row + step)) <= slot) row += step;
-  return row;
-}
 
 // A number near the mean of a column of p; any is right, but this one keeps grad_w's digits.
 template <class T>
@@ -125,14 +82,14 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
 
   const EdgeGateBackward& args = plan.args;
   const EdgeIndexView& index = args.index;
-  // Counts fit in 31 bits, so sums of two of them do not overflow.
-  const uint32_t* ptr = reinterpret_cast<const uint32_t*>(kByDst ? index.in_ptr : index.out_ptr);
-  const uint32_t rows = kByDst ? index.num_dst : index.num_src, edges = index.edges, tile = plan.tile;
-  const int lanes = plan.lanes, lane = threadIdx.x % lanes;
+  const EdgeSide side = kByDst ? index.by_dst() : index.by_src();
+  const uint32_t* ptr = reinterpret_cast<const uint32_t*>(side.ptr);
+  const uint32_t rows = side.rows, edges = side.edges, tile = plan.tile;
+  const int lanes = plan.pieces.lanes, lane = threadIdx.x % lanes;
   const int columns = V * lanes, hidden = args.hidden;
   const int first_column = blockIdx.y * columns, k = first_column + lane * V, byte = k / kColumns;
   const unsigned group = group_mask(lanes);
-  const A negative_slope = static_cast<A>(args.negative_slope);
+  const A negative_slope = static_cast<A>(args.options.negative_slope);
   char* records = plan.records;
 
   for (int j = threadIdx.x; j < columns; j += blockDim.x) {
@@ -145,16 +102,16 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
   double grad_c[1] = {0};
   __syncthreads();
 
-  const auto finish_row = [&](uint32_t row, A(&sum)[V]) {
+  const auto finish_row = [&](uint32_t row, Sum<A, V>& sum) {
 #pragma unroll
-    for (int i = 0; i < V; ++i) sum[i] = times(weight[lane * V + i], sum[i]);
+    for (int i = 0; i < V; ++i) sum.x[i] = times(weight[lane * V + i], sum.x[i]);
     T* grad = static_cast<T*>(kByDst ? args.grad_q : args.grad_p) + row * args.hidden;
-    store_columns<V>(grad, k, hidden, plan.vector_grad, sum);
+    store_columns<V>(grad, k, hidden, plan.vector_grad, sum.x);
   };
 
   // A task's share of a row: all of it, or a piece. Which group joins the pieces is chance, so grad_w has to take
   // its share here.
-  const auto end_row = [&](uint32_t task, uint32_t row, uint32_t row_end, A(&sum)[V]) {
+  const auto end_row = [&](uint32_t task, uint32_t row, uint32_t row_end, Sum<A, V>& sum) {
     const T* features =
         static_cast<const T*>(kByDst ? args.q : args.p) + row * (kByDst ? args.q_stride : args.p_stride);
     A x[V];
@@ -166,13 +123,10 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       const A away = kByDst ? x[i] + center[lane * V + i] : x[i] - center[lane * V + i];
-      grad_w[i][threadIdx.x] += times(away, sum[i]);
+      grad_w[i][threadIdx.x] += times(away, sum.x[i]);
     }
     const uint32_t first_task = __ldg(ptr + row) / tile, count = (row_end - 1) / tile - first_task + 1;
-    Pieces<A> pieces = plan.pieces;
-    pieces.sums += int64_t{blockIdx.y} * plan.tasks * 2 * columns;
-    pieces.meetings += int64_t{blockIdx.y} * plan.tasks;
-    if (pieces.join(sum, task, first_task, count, lanes)) finish_row(row, sum);
+    if (plan.pieces.template join<Sum<A, V>>(sum, task, first_task, count)) finish_row(row, sum);
   };
 
   const uint32_t items = (max(rows, edges) + tile - 1) / tile, groups = gridDim.x * (blockDim.x / lanes);
@@ -183,16 +137,16 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
       const uint32_t row = first + lane;
       unsigned empty = __ballot_sync(group, row < rows && __ldg(ptr + row) == __ldg(ptr + row + 1));
       for (; empty; empty &= empty - 1) {
-        A zero[V] = {};
+        Sum<A, V> zero{};
         finish_row(first + (__ffs(empty) - 1) % lanes, zero);
       }
     }
 
     if (begin >= edges) continue;
     const uint32_t end = min(begin + tile, edges);
-    uint32_t row = row_of(ptr, rows, begin, 0, 1u << (31 - __clz(rows)));
+    uint32_t row = find_row(side, begin);
     uint32_t row_end = __ldg(ptr + row + 1);
-    A sum[V] = {};
+    Sum<A, V> sum{};
     for (uint32_t first = begin; first < end; first += lanes) {
       const uint32_t slot = first + lane;
       const int count = min(static_cast<uint32_t>(lanes), end - first);
@@ -236,16 +190,16 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
         for (int j = 0; j < kAhead && ahead + j < count; ++j) {
           const A high = __shfl_sync(group, grad, ahead + j, lanes), low = times(high, negative_slope);
 #pragma unroll
-          for (int i = 0; i < V; ++i) sum[i] += V == 1 || masks >> i & 1 ? high : low;
+          for (int i = 0; i < V; ++i) sum.x[i] += V == 1 || masks >> i & 1 ? high : low;
           masks >>= 8;
           const uint32_t next = first + ahead + j + 1;
           if (next < row_end && next < end) continue;
           end_row(item, row, row_end, sum);
           if (next == end) break;
-          row = row_of(ptr, rows, next, row + 1, 1);
+          row = find_row(side, next, row + 1, 1);
           row_end = __ldg(ptr + row + 1);
 #pragma unroll
-          for (int i = 0; i < V; ++i) sum[i] = 0;
+          for (int i = 0; i < V; ++i) sum.x[i] = 0;
         }
       }
     }
@@ -273,6 +227,8 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
   }
 }
 
+int64_t round_to_word(int64_t bytes) { return ceil_div(bytes, sizeof(Word)) * sizeof(Word); }
+
 // Sizes of a call, and where its scratch lies.
 struct Layout {
   int v, lanes, tile;
@@ -295,38 +251,36 @@ struct Layout {
     dst_blocks = count_blocks(index.num_dst), src_blocks = count_blocks(index.num_src);
     const int64_t blocks = dst_blocks > src_blocks ? dst_blocks : src_blocks;
     nodes = BlockTree::nodes(blocks), arrivals = nodes - blocks;
-    const int64_t acc_bytes = args.dtype == Dtype::f64 ? sizeof(double) : sizeof(float);
-    record_bytes = size_of_record(args.hidden, acc_bytes);
+    const int64_t number = acc_bytes(args.dtype);
+    record_bytes = size_of_record(args.hidden, number);
     records = 0;
     totals = ceil_div(records + index.edges * record_bytes, sizeof(double)) * sizeof(double);
     values = totals + slabs * columns * sizeof(double);
     sums = values + slabs * nodes * (columns + 1) * sizeof(double);
-    counters = sums + slabs * tasks * 2 * columns * acc_bytes;
+    counters = sums + slabs * tasks * 2 * lanes * round_to_word(v * number);
     bytes = counters + slabs * (arrivals + tasks) * sizeof(int);
   }
 };
 
 template <class T>
-void launch(const EdgeGateBackward& args, char* workspace, cudaStream_t stream, const LaunchShape& shape) {
+void launch_of(const EdgeGateBackward& args, char* workspace, cudaStream_t stream, const LaunchShape& shape) {
   using A = Acc<T>;
   const Layout at(args, shape);
   int* counters = reinterpret_cast<int*>(workspace + at.counters);
   cudaMemsetAsync(counters, 0, at.bytes - at.counters, stream);
   const Plan<T> plan{
       args,
-      stretch<A>(args.tau, args.gamma, args.zeta, args.noisy),
+      stretch<A>(args.options, args.noisy),
       mask_bytes(args.hidden),
       at.record_bytes,
-      at.lanes,
       at.tile,
-      at.tasks,
       is_vector<T>(args.p, args.p_stride, args.hidden),
       is_vector<T>(args.q, args.q_stride, args.hidden),
       is_vector<T>(args.grad_p, args.hidden, args.hidden) && is_vector<T>(args.grad_q, args.hidden, args.hidden),
       workspace + at.records,
       reinterpret_cast<double*>(workspace + at.totals),
       {reinterpret_cast<double*>(workspace + at.values), counters},
-      {reinterpret_cast<A*>(workspace + at.sums), counters + at.slabs * at.arrivals},
+      {at.lanes, at.tasks, workspace + at.sums, counters + at.slabs * at.arrivals},
       at.nodes,
       at.arrivals};
   const auto by_dst = at.v == 1 ? edge_gate_backward_kernel<T, 1, true> : edge_gate_backward_kernel<T, kColumns, true>;
@@ -338,14 +292,16 @@ void launch(const EdgeGateBackward& args, char* workspace, cudaStream_t stream, 
 
 }  // namespace
 
-size_t backward_workspace_bytes(const EdgeGateBackward& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const EdgeGateBackward& args, const LaunchShape& shape) {
   return args.index.edges == 0 ? 0 : Layout(args, shape).bytes;
 }
 
-void edge_gate_backward(const EdgeGateBackward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
+template <>
+void launch(const EdgeGateBackward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (args.index.edges > 0) return launch<T>(args, static_cast<char*>(workspace), stream, shape);
+    if (args.index.edges > 0) return launch_of<T>(args, static_cast<char*>(workspace), stream, shape);
     cudaMemsetAsync(args.grad_p, 0, args.index.num_src * args.hidden * sizeof(T), stream);
     cudaMemsetAsync(args.grad_q, 0, args.index.num_dst * args.hidden * sizeof(T), stream);
     cudaMemsetAsync(args.grad_w, 0, args.hidden * sizeof(Acc<T>), stream);

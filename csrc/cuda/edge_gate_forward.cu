@@ -15,7 +15,7 @@ __device__ __forceinline__ Acc<T> sum_rows(const EdgeGateForward& args, int64_t 
   const unsigned group = group_mask(L);
   const int hidden = args.hidden;
   const int64_t mask_bytes = (hidden + 7) / 8;
-  const A negative_slope = static_cast<A>(args.negative_slope);
+  const A negative_slope = static_cast<A>(args.options.negative_slope);
   const bool relu = negative_slope == A(0);
 
   A mine = 0;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 || !kVector ?
     if (args.noise) {
       const int64_t id = args.edge_ids ? __ldg(args.edge_ids + e) : e;
       const uint64_t seed = __ldg(args.noise), offset = __ldg(args.noise + 1);
-      noise = log_odds(uniform<A>(edge_bits(id, seed, offset)));
+      noise = log_odds(to_uniform<A>(edge_bits(id, seed, offset)));
     }
     static_cast<A*>(args.z)[e] = stretch.gate(logit, noise);
     if (args.logit) static_cast<A*>(args.logit)[e] = logit;
@@ -132,14 +132,15 @@ int64_t count_blocks(const EdgeGateForward& args, const LaunchShape& shape) {
 
 }  // namespace
 
-size_t forward_workspace_bytes(const EdgeGateForward& args, const LaunchShape& shape) {
+template <>
+size_t workspace_bytes(const EdgeGateForward& args, const LaunchShape& shape) {
   return args.penalty ? BlockTree::nodes(count_blocks(args, shape)) * (sizeof(double) + sizeof(int)) : 0;
 }
 
-void edge_gate_forward(const EdgeGateForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
-  const size_t acc_bytes = args.dtype == Dtype::f64 ? sizeof(double) : sizeof(float);
+template <>
+void launch(const EdgeGateForward& args, void* workspace, cudaStream_t stream, const LaunchShape& shape) {
   if (args.index.edges == 0) {
-    if (args.penalty) cudaMemsetAsync(args.penalty, 0, acc_bytes, stream);
+    if (args.penalty) cudaMemsetAsync(args.penalty, 0, acc_bytes(args.dtype), stream);
     return;
   }
   const int64_t blocks = count_blocks(args, shape), nodes = BlockTree::nodes(blocks);
@@ -157,8 +158,7 @@ void edge_gate_forward(const EdgeGateForward& args, void* workspace, cudaStream_
     const Kernel<T> kernel = args.hidden == 1 ? edge_gate_forward_kernel<T, 1, 1, false>
                              : vector         ? kernel_for<T, true>(lanes)
                                               : kernel_for<T, false>(lanes);
-    kernel<<<blocks, shape.threads, 0, stream>>>(args, stretch<Acc<T>>(args.tau, args.gamma, args.zeta, args.noisy),
-                                                 tree);
+    kernel<<<blocks, shape.threads, 0, stream>>>(args, stretch<Acc<T>>(args.options, args.noisy), tree);
   });
 }
 

@@ -3,92 +3,22 @@
 // joined in a fixed order.
 #pragma once
 
-#include "../aggregate.h"
-#include "common.cuh"
+#include "flat.cuh"
+#include "pieces.cuh"
 
 namespace dgl_ptdnet::cuda {
 
-// The row that a slot lies in, the last one that does not start after it. `row` is known not to start after it; steps
-// grow, so that runs of rows without edges are crossed quickly.
-__device__ __forceinline__ uint32_t find_row(const EdgeSide& side, uint32_t slot, uint32_t row, uint32_t step) {
-  // Counts fit in 31 bits, so sums of two of them do not overflow.
-  const uint32_t* ptr = reinterpret_cast<const uint32_t*>(side.ptr);
-  const uint32_t rows = side.rows;
-  for (; row + step < rows && __ldg(ptr + (row + step)) <= slot; step *= 2) row += step;
-  for (step /= 2; step > 0; step /= 2)
-    if (row + step < rows && __ldg(ptr + (row + step)) <= slot) row += step;
-  return row;
-}
-
-__device__ __forceinline__ uint32_t find_row(const EdgeSide& side, uint32_t slot) {
-  return find_row(side, slot, 0, 1u << (31 - __clz(static_cast<uint32_t>(side.rows))));
-}
-
-// Pieces are copied by words.
-using Word = unsigned long long;
-
 struct Walk {
   EdgeSide side;
-  int lanes, tile;  // of a task: its lanes, its edges
-  int slabs;        // of a head's columns
-  int64_t tasks;
-  // scratch
-  char* pieces;   // [layers, tasks, 2, lanes] State: of the row that began before the task, that goes on after it
-  int* meetings;  // [layers, tasks], zero before and after
+  int tile;   // edges of a task
+  int slabs;  // of a head's columns
+  Pieces pieces;
 
+  __device__ __forceinline__ int lanes() const { return pieces.lanes; }
   __device__ __forceinline__ int head() const { return blockIdx.y / slabs; }
   __device__ __forceinline__ int slab() const { return blockIdx.y % slabs; }
-  __device__ __forceinline__ int lane() const { return threadIdx.x % lanes; }
-  __device__ __forceinline__ int column() const { return (slab() * lanes + lane()) * kColumns; }  // this lane's first
-
-  template <class State>
-  __device__ __forceinline__ Word* piece(uint32_t first_task, uint32_t place) const {
-    const uint64_t at = (blockIdx.y * static_cast<uint64_t>(tasks) + first_task + place) * 2 + (place == 0);
-    return reinterpret_cast<Word*>(pieces + (at * lanes + lane()) * sizeof(State));
-  }
-
-  // Joins what tasks first_task .. first_task + count have of a row in a tree of neighbours: the later of two joins
-  // both, the earlier task's first, so the result does not depend on who is late. True in the group that ends up with
-  // all of it.
-  template <class Op, class State>
-  __device__ __forceinline__ bool join(State& state, uint32_t task, uint32_t first_task, uint32_t count) const {
-    constexpr int kWords = sizeof(State) / sizeof(Word);
-    const unsigned group = group_mask(lanes);
-    uint32_t place = task - first_task;
-    for (uint32_t width = 1; width < count; width *= 2) {
-      const uint32_t other = place ^ width;  // place is a multiple of width
-      if (other >= count) continue;
-      Word words[kWords];
-      memcpy(words, &state, sizeof(State));
-      Word* mine = piece<State>(first_task, place);
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) mine[i] = words[i];
-      __threadfence();
-      __syncwarp(group);
-      int arrived = 0;
-      if (lane() == 0) {
-        // No other pair has this one.
-        int* meeting = meetings + blockIdx.y * tasks + first_task + (place > other ? place : other);
-        arrived = atomicAdd(meeting, 1);
-        if (arrived == 1) atomicExch(meeting, 0);
-      }
-      if (__shfl_sync(group, arrived, 0, lanes) == 0) return false;
-      __threadfence();
-      const Word* theirs = piece<State>(first_task, other);
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) words[i] = __ldcg(theirs + i);
-      State found;
-      memcpy(&found, words, sizeof(State));
-      if (place < other) {
-        Op::merge(state, found);
-      } else {
-        Op::merge(found, state);
-        state = found;
-        place = other;
-      }
-    }
-    return true;
-  }
+  __device__ __forceinline__ int lane() const { return pieces.lane(); }
+  __device__ __forceinline__ int column() const { return (slab() * lanes() + lane()) * kColumns; }  // this lane's first
 };
 
 // Edges that a lane knows before their rows arrive. The weight is whatever goes with an edge.
@@ -112,7 +42,7 @@ __device__ __forceinline__ void walk_rows(const Walk& walk, Op& op) {
   constexpr uint32_t B = Op::kAhead;  // rows that are on their way at a time
   const EdgeSide& side = walk.side;
   const uint32_t rows = side.rows, edges = side.edges, tile = walk.tile;
-  const int lanes = walk.lanes, lane = walk.lane();
+  const int lanes = walk.lanes(), lane = walk.lane();
   const unsigned group = group_mask(lanes);
 
   const uint32_t items = ((Op::kJoins ? max(rows, edges) : edges) + tile - 1) / tile;
@@ -162,7 +92,7 @@ __device__ __forceinline__ void walk_rows(const Walk& walk, Op& op) {
         op.leave(state);
         if constexpr (Op::kJoins) {
           const uint32_t first_task = __ldg(side.ptr + row) / tile, tasks = (row_end - 1) / tile - first_task + 1;
-          if (walk.join<Op>(state, item, first_task, tasks)) op.finish(row, state);
+          if (walk.pieces.join<Op>(state, item, first_task, tasks)) op.finish(row, state);
         }
         if (at == end) break;
         row = find_row(side, at, row + 1, 1);
@@ -192,9 +122,6 @@ __device__ __forceinline__ void walk_edges(const EdgeSide& side, int steps, cons
 
 // ---- on the host ---------------------------------------------------------------------------------------------------
 
-inline size_t round_up(size_t bytes) { return (bytes + 15) / 16 * 16; }
-inline size_t acc_bytes(Dtype dtype) { return dtype == Dtype::f64 ? sizeof(double) : sizeof(float); }
-
 // Sizes of a walk, and its scratch.
 struct WalkPlan {
   Walk walk{};
@@ -204,15 +131,15 @@ struct WalkPlan {
   // lanes * V columns a layer; state_bytes is 0 where nothing is joined
   WalkPlan(const EdgeSide& side, int lanes, int64_t heads, int64_t slabs, size_t state_bytes,
            const LaunchShape& shape) {
-    walk.side = side, walk.lanes = lanes, walk.slabs = static_cast<int>(slabs);
+    walk.side = side, walk.slabs = static_cast<int>(slabs);
     walk.tile = lanes * shape.edges_per_lane;
-    walk.tasks = ceil_div(side.edges, walk.tile);
+    walk.pieces.lanes = lanes, walk.pieces.tasks = ceil_div(side.edges, walk.tile);
     layers = heads * slabs;
     const int64_t items = ceil_div(state_bytes && side.rows > side.edges ? side.rows : side.edges, walk.tile);
     blocks = ceil_div(items * lanes, shape.threads);
     if (blocks > shape.max_blocks) blocks = shape.max_blocks;
-    counters = layers * walk.tasks * 2 * lanes * state_bytes;
-    bytes = state_bytes ? round_up(counters + layers * walk.tasks * sizeof(int)) : 0;
+    counters = layers * walk.pieces.tasks * 2 * lanes * state_bytes;
+    bytes = state_bytes ? round_up(counters + layers * walk.pieces.tasks * sizeof(int)) : 0;
   }
 
   // A group's lanes cover the columns of a head, or a warp's some of them.
@@ -222,29 +149,21 @@ struct WalkPlan {
   template <class Kernel, class... Args>
   void start(Kernel kernel, void* workspace, cudaStream_t stream, const LaunchShape& shape, const Args&... args) {
     if (blocks == 0) return;
-    walk.pieces = static_cast<char*>(workspace);
-    walk.meetings = reinterpret_cast<int*>(walk.pieces + counters);
-    if (bytes) cudaMemsetAsync(walk.meetings, 0, bytes - counters, stream);
+    walk.pieces.states = static_cast<char*>(workspace);
+    walk.pieces.meetings = reinterpret_cast<int*>(walk.pieces.states + counters);
+    if (bytes) cudaMemsetAsync(walk.pieces.meetings, 0, bytes - counters, stream);
     kernel<<<dim3(blocks, layers), shape.threads, 0, stream>>>(walk, args...);
   }
 };
 
-// Launches a kernel that has a thread for each of `count` things.
-template <class Kernel, class... Args>
-void start_flat(Kernel kernel, int64_t count, cudaStream_t stream, const LaunchShape& shape, const Args&... args) {
-  int64_t blocks = ceil_div(count, shape.threads);
-  if (blocks > shape.max_blocks) blocks = shape.max_blocks;
-  if (blocks > 0) kernel<<<blocks, shape.threads, 0, stream>>>(args...);
-}
-
 // out[i] = the sum of x[slab, i]: a head's dot products where a warp has only a slab of its columns
 template <class A>
 __global__ void __launch_bounds__(kMaxThreads, 3) sum_slabs_kernel(const A* x, int64_t slabs, int64_t count, A* out) {
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
+  for_flat(count, [&](int64_t i) {
     A sum = 0;
     for (int64_t slab = 0; slab < slabs; ++slab) sum += __ldg(x + slab * count + i);
     out[i] = sum;
-  }
+  });
 }
 
 template <class A>

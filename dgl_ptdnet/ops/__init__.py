@@ -5,11 +5,13 @@ from .aggregate import acc_dtype, aggregate, degrees, edge_dot, maximum, normali
 from .attention import attention, attention_v2, edge_scores
 from .common_neighbours import common_neighbours
 from .edge_gate import edge_gate
-from .index import EdgeIndex
+from .index import EdgeIndex, IndexTensors
 from .linear import linear_maps
+from .uniform import uniform
 
 __all__ = [
     "EdgeIndex",
+    "IndexTensors",
     "acc_dtype",
     "aggregate",
     "attention",
@@ -24,4 +26,5 @@ __all__ = [
     "maximum",
     "normalize",
     "release_memory",
+    "uniform",
 ]

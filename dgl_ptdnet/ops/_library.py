@@ -1,4 +1,4 @@
-"""Loads the compiled operators, and ties Python to them in the words of every torch from 2.2 on."""
+"""Loads the compiled operators, and what their Python files share."""
 
 from __future__ import annotations
 
@@ -68,65 +68,16 @@ def _qualified(name: str) -> str:
     return f"{_NAME}::{name}"
 
 
-def register_kernel(name: str) -> Callable:
-    """For an operator that is made of others, on any device."""
-
-    def register(kernel: Callable) -> Callable:
-        _library.impl(name, kernel, "CompositeExplicitAutograd")
-        return kernel
-
-    return register
-
-
 def register_fake(name: str) -> Callable:
     register = getattr(torch.library, "register_fake", None) or torch.library.impl_abstract
     return register(_qualified(name))
 
 
-def register_autograd(name: str, backward: Callable, setup_context: Callable) -> None:
-    if hasattr(torch.library, "register_autograd"):
-        torch.library.register_autograd(_qualified(name), backward, setup_context=setup_context)
-        return
-    operator = getattr(torch.ops.dgl_ptdnet, name)
-
-    def forward(ctx: Any, *args: Any) -> Any:  # torch 2.2 and 2.3
-        with torch._C._AutoDispatchBelowAutograd():
-            output = operator(*args)
-        setup_context(ctx, args, output)
-        return output
-
-    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    function: Any = type(f"{name}_function", (torch.autograd.Function,), methods)
-    _library.impl(name, lambda *args: function.apply(*args), "Autograd")
-
-
-def refuse_autograd(name: str, why: str) -> None:
-    """For the backward operators: a second derivative ends in an error that says so."""
-
-    def refuse(ctx: Any, *_: Any) -> None:
-        raise RuntimeError(why)
-
-    register_autograd(name, refuse, lambda ctx, inputs, output: None)
-
-
-def register_autocast(name: str) -> Callable:
-    """The decorated function gets the operator's arguments and returns them as it wants them under autocast."""
-    operator = getattr(torch.ops.dgl_ptdnet, name)
-
-    def register(cast: Callable) -> Callable:
-        keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(
-            torch._C.DispatchKey.AutocastCUDA
-        )
-
-        def run(*args: Any) -> Any:
-            with torch._C._ExcludeDispatchKeyGuard(keys):
-                return operator(*cast(*args))
-
-        for key in ("AutocastCPU", "AutocastCUDA"):
-            _library.impl(name, run, key)
-        return cast
-
-    return register
+def check_tensors(**tensors: Any) -> None:
+    """What C++ cannot say well: that an argument is no tensor."""
+    for name, value in tensors.items():
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"{name} must be a torch.Tensor; got {type(value).__name__}")
 
 
 def as_autocast(*tensors: Any) -> list[Any]:

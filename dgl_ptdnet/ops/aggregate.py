@@ -1,4 +1,4 @@
-"""Gated sums, means and maxima over edges: public functions, fakes, gradients. The kernels are in ``csrc/``."""
+"""Gated sums, means and maxima over edges: public functions and fakes. Kernels and gradients are in ``csrc/``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from . import _library
-from .index import EdgeIndex
+from .index import EdgeIndex, IndexTensors
 
 _ops = torch.ops.dgl_ptdnet
 _NORMS = {"none": (0.0, 0.0), "both": (0.5, 0.5), "left": (1.0, 0.0), "right": (0.0, 1.0), "mean": (0.0, 1.0)}
@@ -19,12 +19,10 @@ def acc_dtype(rows: Tensor) -> torch.dtype:
     return torch.float64 if rows.dtype == torch.float64 else torch.float32
 
 
-def as_gates(name: str, value: Tensor | None, rows: Tensor) -> Tensor | None:
-    """``value`` in the dtype that goes with ``rows``; it may have that of the rows too."""
-    acc = acc_dtype(rows)
-    if value is not None and value.dtype not in (acc, rows.dtype):
-        raise TypeError(f"{name} must be {acc} (or of the features' dtype, {rows.dtype}); got {value.dtype}")
-    return None if value is None else value.to(acc)
+def check_arguments(index: EdgeIndex, optional: dict[str, Any] | None = None, **tensors: Any) -> None:
+    if not isinstance(index, EdgeIndex):
+        raise TypeError(f"index must be a dgl_ptdnet.EdgeIndex; got {type(index).__name__}")
+    _library.check_tensors(**tensors, **{name: x for name, x in (optional or {}).items() if x is not None})
 
 
 def aggregate(
@@ -75,16 +73,11 @@ def aggregate(
     tensor([[4., 5.],
             [1., 2.]])
     """
-    rows, shape = flat_rows(index, h)
-    z = as_gates("z", z, h)
-    if z is not None and (z.dim() not in (1, 2) or (z.dim() == 2 and (h.dim() != 3 or z.shape[1] != h.shape[1]))):
-        raise ValueError(
-            f"z must be [E], or [E, heads] where h is [N, heads, F]; got shape {tuple(z.shape)} for h of shape "
-            f"{tuple(h.shape)}"
-        )
+    check_arguments(index, {"z": z}, h=h)
     if norm != "none":
-        z = normalize(index, rows.new_ones(index.num_edges, dtype=acc_dtype(h)) if z is None else z, norm, floor=floor)
-    return _ops.aggregate(*index.sides, rows, z).reshape(shape)
+        gates = h.new_ones(index.num_edges, dtype=acc_dtype(h)) if z is None else z.to(acc_dtype(h))
+        z = normalize(index, gates, norm, floor=floor)
+    return _ops.aggregate(index.tensors, h, z)
 
 
 def maximum(index: EdgeIndex, h: Tensor, z: Tensor | None = None) -> Tensor:
@@ -122,8 +115,8 @@ def maximum(index: EdgeIndex, h: Tensor, z: Tensor | None = None) -> Tensor:
     tensor([[1.5000, 2.0000],
             [0.0000, 0.0000]])
     """
-    rows, shape = flat_rows(index, h)
-    return _ops.maximum(*index.sides, rows, as_gates("z", z, h))[0].reshape(shape)
+    check_arguments(index, {"z": z}, h=h)
+    return _ops.maximum(index.tensors, h, z)[0]
 
 
 def edge_dot(index: EdgeIndex, a: Tensor, b: Tensor) -> Tensor:
@@ -154,7 +147,8 @@ def edge_dot(index: EdgeIndex, a: Tensor, b: Tensor) -> Tensor:
     >>> ptd.edge_dot(index, torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), torch.eye(2))
     tensor([2., 3., 5.])
     """
-    return _ops.edge_dot(*index.sides, a, b)
+    check_arguments(index, a=a, b=b)
+    return _ops.edge_dot(index.tensors, a, b)
 
 
 def degrees(index: EdgeIndex, z: Tensor, by: str = "dst") -> Tensor:
@@ -184,8 +178,8 @@ def degrees(index: EdgeIndex, z: Tensor, by: str = "dst") -> Tensor:
     """
     if by not in ("dst", "src"):
         raise ValueError(f"by must be 'dst' or 'src'; got {by!r}")
-    in_ptr, _, in_edge, out_ptr, _, out_edge = index.sides
-    return _ops.segment_sum(in_ptr, in_edge, z) if by == "dst" else _ops.segment_sum(out_ptr, out_edge, z)
+    check_arguments(index, z=z)
+    return _ops.segment_sum(index.tensors, z, by == "src")
 
 
 def normalize(index: EdgeIndex, z: Tensor, norm: str = "both", *, floor: float = 1.0) -> Tensor:
@@ -227,173 +221,81 @@ def normalize(index: EdgeIndex, z: Tensor, norm: str = "both", *, floor: float =
     """
     if norm not in _NORMS:
         raise ValueError(f"norm must be one of {', '.join(map(repr, _NORMS))}; got {norm!r}")
+    check_arguments(index, z=z)
     if norm == "none":
         return z
-    return _ops.normalize(*index.sides, z, *_NORMS[norm], floor)[0]
-
-
-def flat_rows(index: EdgeIndex, h: Tensor, name: str = "h") -> tuple[Tensor, tuple[int, ...]]:
-    """``h`` as one row a node, and the shape of what is summed into destinations."""
-    if h.dim() not in (2, 3) or 0 in h.shape[1:]:
-        raise ValueError(f"{name} must be [N, F] or [N, heads, F] with F, heads >= 1; got shape {tuple(h.shape)}")
-    return h.reshape(h.shape[0], h.shape[1:].numel()), (index.num_dst, *h.shape[1:])
+    left, right = _NORMS[norm]
+    return _ops.normalize(index.tensors, z, left=left, right=right, floor=floor)[0]
 
 
 @_library.register_fake("aggregate")
-def _(in_ptr: Tensor, *rest: Any) -> Tensor:
-    h = rest[5]
-    return h.new_empty((in_ptr.shape[0] - 1, h.shape[1]))
+def _(index: list[Tensor], h: Tensor, z: Tensor | None, to_src: bool = False) -> Tensor:
+    return h.new_empty((num_nodes(index, not to_src), *h.shape[1:]))
 
 
-def _fake_backward(h: Tensor, z: Tensor | None, need_h: bool, need_z: bool) -> tuple[Tensor, Tensor]:
-    acc = acc_dtype(h)
-    grad_z = h.new_empty(z.shape, dtype=acc) if need_z and z is not None else h.new_empty((0,), dtype=acc)
-    return h.new_empty((h.shape[0] if need_h else 0, h.shape[1])), grad_z
+def num_nodes(index: list[Tensor], dst: bool) -> int:
+    tensors = IndexTensors(*index)
+    return (tensors.in_ptr if dst else tensors.out_ptr).shape[0] - 1
+
+
+def _fake_gradients(h: Tensor, z: Tensor | None, need_h: bool, need_z: bool) -> tuple[Tensor, Tensor]:
+    grad_z = h.new_empty(z.shape if need_z and z is not None else (0,), dtype=acc_dtype(h))
+    return h.new_empty(h.shape if need_h else (0,)), grad_z
 
 
 @_library.register_fake("aggregate_backward")
-def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return _fake_backward(*rest[3:])
-
-
-def _aggregate_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    *_, out_ptr, out_dst, out_edge, h, z = inputs
-    ctx.save_for_backward(out_ptr, out_dst, out_edge, h, z)
-
-
-def _aggregate_backward(ctx: Any, grad: Tensor) -> tuple:
-    need = ctx.needs_input_grad[6:8]
-    grad_h, grad_z = _ops.aggregate_backward(grad, *ctx.saved_tensors, *need)
-    return (*(None,) * 6, grad_h if need[0] else None, grad_z if need[1] else None)
-
-
-_library.register_autograd("aggregate", _aggregate_backward, _aggregate_context)
-_library.refuse_autograd("aggregate_backward", "aggregate has no second derivative")
-
-
-# The dot products are what the gates' gradient is made of, so its kernel serves.
-@_library.register_kernel("edge_dot")
 def _(
-    in_ptr: Tensor,
-    in_src: Tensor,
-    in_edge: Tensor,
-    out_ptr: Tensor,
-    out_dst: Tensor,
-    out_edge: Tensor,
-    a: Tensor,
-    b: Tensor,
-) -> Tensor:
-    if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[1]:
-        raise ValueError(f"a must be [N_src, F] and b [N_dst, F]; got shapes {tuple(a.shape)} and {tuple(b.shape)}")
-    if b.shape[0] != in_ptr.shape[0] - 1:
-        raise ValueError(f"b has {b.shape[0]} rows, but the index was made for {in_ptr.shape[0] - 1} destinations")
-    unused = a.new_zeros(out_edge.shape, dtype=acc_dtype(a))
-    return _ops.aggregate_backward(b, out_ptr, out_dst, out_edge, a, unused, False, True)[1]
+    grad: Tensor, index: list[Tensor], h: Tensor, z: Tensor | None, need_h: bool, need_z: bool, to_src: bool = False
+) -> tuple[Tensor, Tensor]:
+    return _fake_gradients(h, z, need_h, need_z)
 
 
 @_library.register_fake("edge_dot")
-def _(in_ptr: Tensor, in_src: Tensor, *rest: Any) -> Tensor:
-    a = rest[4]
-    return a.new_empty(in_src.shape, dtype=acc_dtype(a))
-
-
-def _edge_dot_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _edge_dot_backward(ctx: Any, grad: Tensor) -> tuple:
-    *sides, a, b = ctx.saved_tensors
-    need_a, need_b = ctx.needs_input_grad[6:]
-    grad_a = _ops.aggregate(*sides[3:], *sides[:3], b, grad) if need_a else None
-    return (*(None,) * 6, grad_a, _ops.aggregate(*sides, a, grad) if need_b else None)
-
-
-_library.register_autograd("edge_dot", _edge_dot_backward, _edge_dot_context)
+def _(index: list[Tensor], a: Tensor, b: Tensor) -> Tensor:
+    return a.new_empty(IndexTensors(*index).in_edge.shape, dtype=acc_dtype(a))
 
 
 @_library.register_fake("maximum")
-def _(in_ptr: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    h = rest[5]
-    shape = (in_ptr.shape[0] - 1, h.shape[1])
-    return h.new_empty(shape), h.new_empty(shape, dtype=torch.int32)
+def _(index: list[Tensor], h: Tensor, z: Tensor | None) -> tuple[Tensor, Tensor]:
+    out = h.new_empty((num_nodes(index, True), *h.shape[1:]))
+    return out, out.new_empty(out.shape, dtype=torch.int32)
 
 
 @_library.register_fake("maximum_backward")
-def _(grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    _, _, _, h, z, _, need_h, need_z = rest
-    return _fake_backward(h, z, need_h, need_z)
-
-
-def _maximum_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-    *_, out_ptr, out_dst, out_edge, h, z = inputs
-    ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(out_ptr, out_dst, out_edge, h, z, output[1])
-
-
-def _maximum_backward(ctx: Any, grad: Tensor, _: None) -> tuple:
-    need = ctx.needs_input_grad[6:8]
-    grad_h, grad_z = _ops.maximum_backward(grad, *ctx.saved_tensors, *need)
-    return (*(None,) * 6, grad_h if need[0] else None, grad_z if need[1] else None)
-
-
-_library.register_autograd("maximum", _maximum_backward, _maximum_context)
-_library.refuse_autograd("maximum_backward", "maximum has no second derivative")
+def _(
+    grad: Tensor, index: list[Tensor], h: Tensor, z: Tensor | None, arg: Tensor, need_h: bool, need_z: bool
+) -> tuple[Tensor, Tensor]:
+    return _fake_gradients(h, z, need_h, need_z)
 
 
 @_library.register_fake("segment_sum")
-def _(ptr: Tensor, edge: Tensor, x: Tensor) -> Tensor:
-    return x.new_empty((ptr.shape[0] - 1, *x.shape[1:]))
+def _(index: list[Tensor], x: Tensor, by_src: bool) -> Tensor:
+    return x.new_empty((num_nodes(index, not by_src), *x.shape[1:]))
 
 
 @_library.register_fake("segment_spread")
-def _(ptr: Tensor, edge: Tensor, x: Tensor) -> Tensor:
-    return x.new_empty((edge.shape[0], *x.shape[1:]))
-
-
-def _segment_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    ctx.save_for_backward(*inputs[:2])
-
-
-# Each is the other's transpose, so these two have derivatives of every order.
-_library.register_autograd(
-    "segment_sum", lambda ctx, grad: (None, None, _ops.segment_spread(*ctx.saved_tensors, grad)), _segment_context
-)
-_library.register_autograd(
-    "segment_spread", lambda ctx, grad: (None, None, _ops.segment_sum(*ctx.saved_tensors, grad)), _segment_context
-)
+def _(index: list[Tensor], x: Tensor, by_src: bool) -> Tensor:
+    return x.new_empty((IndexTensors(*index).in_edge.shape[0], *x.shape[1:]))
 
 
 @_library.register_fake("normalize")
-def _(in_ptr: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    out_ptr, z, left, right = rest[2], rest[5], rest[6], rest[7]
-    heads = z.shape[1:]
-    out_deg = z.new_empty((out_ptr.shape[0] - 1, *heads) if left != 0 else (0,))
-    return z.new_empty(z.shape), out_deg, z.new_empty((in_ptr.shape[0] - 1, *heads) if right != 0 else (0,))
+def _(index: list[Tensor], z: Tensor, *, left: float, right: float, floor: float) -> tuple[Tensor, ...]:
+    def degrees_of(dst: bool, power: float) -> Tensor:
+        return z.new_empty((num_nodes(index, dst), *z.shape[1:]) if power != 0 else (0,))
+
+    return z.new_empty(z.shape), degrees_of(False, left), degrees_of(True, right)
 
 
 @_library.register_fake("normalize_backward")
-def _(grad: Tensor, *rest: Any) -> Tensor:
+def _(
+    grad: Tensor,
+    index: list[Tensor],
+    w: Tensor,
+    out_deg: Tensor,
+    in_deg: Tensor,
+    *,
+    left: float,
+    right: float,
+    floor: float,
+) -> Tensor:
     return grad.new_empty(grad.shape)
-
-
-def _normalize_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(*inputs[:6], *output)
-    ctx.settings = inputs[7:]
-
-
-def _normalize_backward(ctx: Any, grad: Tensor, *_: None) -> tuple:
-    return (*(None,) * 6, _ops.normalize_backward(grad, *ctx.saved_tensors, *ctx.settings), None, None, None)
-
-
-_library.register_autograd("normalize", _normalize_backward, _normalize_context)
-_library.refuse_autograd("normalize_backward", "normalize has no second derivative")
-
-
-def _autocast(*args: Any) -> tuple[Any, ...]:
-    *index, h, z = args
-    return (*index, h, None if z is None else z.to(acc_dtype(h)))
-
-
-_library.register_autocast("aggregate")(_autocast)
-_library.register_autocast("maximum")(_autocast)

@@ -1,15 +1,13 @@
-"""Gated attention over a graph's edges: public functions, fakes, gradients. The kernels are in ``csrc/``."""
+"""Gated attention over a graph's edges: public functions and fakes. Kernels and gradients are in ``csrc/``."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import _library
-from .aggregate import acc_dtype, as_gates, flat_rows
-from .index import EdgeIndex
+from .aggregate import acc_dtype, check_arguments, num_nodes
+from .index import EdgeIndex, IndexTensors
 
 _ops = torch.ops.dgl_ptdnet
 
@@ -77,6 +75,7 @@ def attention(
     >>> weights.flatten()
     tensor([0.5000, 0.5000, 0.0000])
     """
+    check_arguments(index, h=h, el=el, er=er)
     return _attend(index, h, el, er, None, z, negative_slope, return_weights)
 
 
@@ -123,19 +122,17 @@ def attention_v2(
     >>> ptd.attention_v2(index, p, p, q, w)
     tensor([[[1.5000, 1.5000]]])
     """
-    (rows, _), (to, _) = flat_rows(index, p, "p"), flat_rows(index, q, "q")
-    if p.dim() != 3 or q.dim() != 3 or w.dim() != 2 or p.shape[1:] != w.shape or q.shape[1:] != w.shape:
-        raise ValueError(
-            f"p must be [N_src, heads, K], q [N_dst, heads, K] and w [heads, K]; got shapes {tuple(p.shape)}, "
-            f"{tuple(q.shape)} and {tuple(w.shape)}"
-        )
-    scores = _ops.edge_scores(*index.sides, rows, to, as_gates("w", w, p), negative_slope)
+    check_arguments(index, h=h, p=p, q=q, w=w)
+    if p.dim() != 3:
+        raise ValueError(f"p must be [N_src, heads, K]; got shape {tuple(p.shape)}")
+    scores = _ops.edge_scores(index.tensors, p, q, w, negative_slope=negative_slope)
     return _attend(index, h, None, None, scores.to(acc_dtype(h)), z, negative_slope, return_weights)
 
 
 def edge_scores(index: EdgeIndex, p: Tensor, q: Tensor, w: Tensor) -> Tensor:
     """The logits of :func:`edge_gate` alone, sum_k w_k relu(p_uk + q_vk): [E], with gradients for p, q and w."""
-    return _ops.edge_scores(*index.sides, p, q, as_gates("w", w, p)[None], 0.0).squeeze(1)  # type: ignore[index]
+    check_arguments(index, p=p, q=q, w=w)
+    return _ops.edge_scores(index.tensors, p, q, w, negative_slope=0.0)
 
 
 def _attend(
@@ -148,94 +145,67 @@ def _attend(
     negative_slope: float,
     return_weights: bool,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    if h.dim() != 3:
-        raise ValueError(f"h must be [N_src, heads, F]; got shape {tuple(h.shape)}")
-    rows, shape = flat_rows(index, h)
-    el, er, z = (as_gates(name, x, h) for name, x in (("el", el), ("er", er), ("z", z)))
+    check_arguments(index, {"z": z}, h=h)
     out, _, _, weights = _ops.attention(
-        *index.sides, rows, el, er, scores, z, negative_slope, h.shape[1], return_weights
+        index.tensors, h, el, er, scores, z, negative_slope=negative_slope, weights=return_weights
     )
-    out = out.reshape(shape)
     return (out, weights) if return_weights else out
 
 
 @_library.register_fake("attention")
-def _(in_ptr: Tensor, in_src: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    h, heads, weights = rest[4], rest[-2], rest[-1]
-    nodes, acc = in_ptr.shape[0] - 1, acc_dtype(h)
+def _(
+    index: list[Tensor],
+    h: Tensor,
+    el: Tensor | None,
+    er: Tensor | None,
+    scores: Tensor | None,
+    z: Tensor | None,
+    *,
+    negative_slope: float,
+    weights: bool,
+) -> tuple[Tensor, ...]:
+    nodes, edges, heads, acc = num_nodes(index, True), IndexTensors(*index).in_edge.shape[0], h.shape[1], acc_dtype(h)
     return (
-        h.new_empty((nodes, h.shape[1])),
+        h.new_empty((nodes, *h.shape[1:])),
         h.new_empty((nodes, heads), dtype=acc),
         h.new_empty((nodes, heads), dtype=acc),
-        h.new_empty((in_src.shape[0] if weights else 0, heads), dtype=acc),
+        h.new_empty((edges if weights else 0, heads), dtype=acc),
     )
 
 
 @_library.register_fake("attention_backward")
-def _(grad: Tensor | None, grad_weights: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
-    h, el, er, scores, z = rest[6:11]
-    heads, need_z = rest[-2:]
-
+def _(
+    grad: Tensor | None,
+    grad_weights: Tensor | None,
+    index: list[Tensor],
+    h: Tensor,
+    el: Tensor | None,
+    er: Tensor | None,
+    scores: Tensor | None,
+    z: Tensor | None,
+    out: Tensor,
+    max: Tensor,
+    sum: Tensor,
+    weights: Tensor,
+    *,
+    negative_slope: float,
+    need_z: bool,
+) -> tuple[Tensor, ...]:
     def like(x: Tensor | None) -> Tensor:
-        return h.new_empty((0, heads) if x is None else x.shape, dtype=acc_dtype(h))
+        return h.new_empty((0, h.shape[1]) if x is None else x.shape, dtype=acc_dtype(h))
 
-    grad_z = h.new_empty(z.shape if need_z else (0,), dtype=acc_dtype(h))
+    grad_z = h.new_empty(z.shape if need_z and z is not None else (0,), dtype=acc_dtype(h))
     return h.new_empty(h.shape), like(el), like(er), like(scores), grad_z
 
 
-def _attention_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-    ctx.mark_non_differentiable(*output[1:3])
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*inputs[:11], *output)
-    ctx.settings, ctx.weighted = inputs[11:13], inputs[13]
-
-
-def _attention_backward(ctx: Any, grad: Tensor | None, _: None, __: None, grad_weights: Tensor | None) -> tuple:
-    grads: tuple = (None,) * 5
-    grad_weights = grad_weights if ctx.weighted else None
-    if grad is not None or grad_weights is not None:
-        need = ctx.needs_input_grad[6:11]
-        grads = _ops.attention_backward(grad, grad_weights, *ctx.saved_tensors, *ctx.settings, need[4])
-        grads = tuple(x if needed else None for x, needed in zip(grads, need))
-    return (*(None,) * 6, *grads, *(None,) * 3)
-
-
-_library.register_autograd("attention", _attention_backward, _attention_context)
-_library.refuse_autograd("attention_backward", "attention has no second derivative")
-
-
 @_library.register_fake("edge_scores")
-def _(in_ptr: Tensor, in_src: Tensor, *rest: Any) -> Tensor:
-    w = rest[6]
-    return w.new_empty((in_src.shape[0], w.shape[0]))
+def _(index: list[Tensor], p: Tensor, q: Tensor, w: Tensor, *, negative_slope: float) -> Tensor:
+    edges = IndexTensors(*index).in_edge.shape[0]
+    return p.new_empty((edges, w.shape[0]) if w.dim() == 2 else (edges,), dtype=acc_dtype(p))
 
 
 @_library.register_fake("edge_scores_backward")
-def _(grad: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    return tuple(x.new_empty(x.shape) for x in rest[6:9])
-
-
-def _edge_scores_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    ctx.save_for_backward(*inputs[:9])
-    ctx.negative_slope = inputs[9]
-
-
-def _edge_scores_backward(ctx: Any, grad: Tensor) -> tuple:
-    return (*(None,) * 6, *_ops.edge_scores_backward(grad, *ctx.saved_tensors, ctx.negative_slope), None)
-
-
-_library.register_autograd("edge_scores", _edge_scores_backward, _edge_scores_context)
-_library.refuse_autograd("edge_scores_backward", "edge_scores has no second derivative")
-
-
-@_library.register_autocast("attention")
-def _(*args: Any) -> tuple[Any, ...]:
-    index, h, numbers, settings = args[:6], args[6], args[7:11], args[11:]
-    return (*index, h, *(None if x is None else x.to(acc_dtype(h)) for x in numbers), *settings)
-
-
-@_library.register_autocast("edge_scores")
-def _(*args: Any) -> tuple[Any, ...]:
-    index, p, q, w, slope = args[:6], *args[6:]
-    rows = torch.promote_types(p.dtype, q.dtype)
-    return (*index, p.to(rows), q.to(rows), w.to(torch.float64 if rows == torch.float64 else torch.float32), slope)
+def _(
+    grad: Tensor, index: list[Tensor], p: Tensor, q: Tensor, w: Tensor, *, negative_slope: float
+) -> tuple[Tensor, ...]:
+    return p.new_empty(p.shape), q.new_empty(q.shape), p.new_empty(w.shape, dtype=acc_dtype(p))

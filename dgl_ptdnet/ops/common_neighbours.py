@@ -47,10 +47,9 @@ def common_neighbours(index: EdgeIndex, u: Tensor, v: Tensor, weight: Tensor | N
         raise ValueError(f"index is on {index.src.device}; common_neighbours runs on the CPU. Make the index there")
     if weight is None:
         weight = torch.ones(index.num_edges, dtype=torch.float64)
-    in_ptr, in_src, _, in_edge = index.tensors[:4]
-    return torch.ops.dgl_ptdnet.common_neighbours(in_ptr, in_src, in_edge, weight.detach().double(), u, v)
+    return torch.ops.dgl_ptdnet.common_neighbours(index.tensors, weight.detach().double(), u, v)
 
 
 @_library.register_fake("common_neighbours")
-def _(ptr: Tensor, node: Tensor, edge: Tensor, weight: Tensor, u: Tensor, v: Tensor) -> Tensor:
+def _(index: list[Tensor], weight: Tensor, u: Tensor, v: Tensor) -> Tensor:
     return weight.new_empty(u.shape)

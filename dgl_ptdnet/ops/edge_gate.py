@@ -1,4 +1,4 @@
-"""The fused edge gate: its public function, its fake, its gradient. The kernels are in ``csrc/``."""
+"""The fused edge gate: its public function and fakes. Kernels and gradient are in ``csrc/``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,10 @@ from torch import Tensor
 
 from . import _library
 from .aggregate import acc_dtype
-from .index import EdgeIndex
+from .index import EdgeIndex, IndexTensors
 
 _ops = torch.ops.dgl_ptdnet
 _SLOPES = {"relu": 0.0, "leaky_relu": 0.01, "identity": 1.0}
-
-
-def _check_tensors(p: Tensor, **others: Tensor | None) -> None:
-    for name, value in {"p": p, **others}.items():
-        if name in ("edge_bias", "noise", "edge_ids") and value is None:
-            continue
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name} must be a torch.Tensor; got {type(value).__name__}")
-        if value.device != p.device:
-            raise ValueError(f"{name} must be on one device with p, {p.device}; got {value.device}. Move it with .to()")
 
 
 def edge_gate(
@@ -111,45 +101,30 @@ def edge_gate(
     """
     if activation not in _SLOPES:
         raise ValueError(f"activation must be one of {', '.join(map(repr, _SLOPES))}; got {activation!r}")
-    _check_tensors(p, src=src, dst=dst, q=q, w=w, c=c, edge_bias=edge_bias, noise=noise, edge_ids=edge_ids)
-    for name, rows in (("p", p), ("q", q)):
-        if rows.dim() != 2 or rows.shape[1] < 1:
-            raise ValueError(f"{name} must be [N, H] with H >= 1; got shape {tuple(rows.shape)}")
+    optional = {"edge_bias": edge_bias, "noise": noise, "edge_ids": edge_ids}
+    _library.check_tensors(
+        src=src, dst=dst, p=p, q=q, w=w, c=c, **{name: x for name, x in optional.items() if x is not None}
+    )
     if index is None:
-        index = EdgeIndex(src, dst, p.shape[0], q.shape[0])
+        index = EdgeIndex(src, dst, *(len(rows) if rows.dim() else 0 for rows in (p, q)))
     else:
         index.check(src, dst)
-    acc = acc_dtype(p)
-    for name, value in (("w", w), ("c", c), ("edge_bias", edge_bias)):
-        if value is not None and value.dtype not in (acc, p.dtype):
-            raise TypeError(f"{name} must be {acc} (or of p's dtype, {p.dtype}); got {value.dtype}")
-    w, c = w.to(acc), c.to(acc)
-    edge_bias = None if edge_bias is None else edge_bias.to(acc)
-    if activation == "identity" and p.shape[1] > 1:  # separable: the sums over H belong to nodes
-        if p.dtype != q.dtype or p.shape[1] != q.shape[1] or w.shape != p.shape[1:]:
-            raise ValueError(
-                f"p [N_src, H], q [N_dst, H] and w [H] must agree in H, p and q in dtype; got {tuple(p.shape)} "
-                f"{p.dtype}, {tuple(q.shape)} {q.dtype} and {tuple(w.shape)}"
-            )
-        p, q, w = p.to(acc) @ w[:, None], q.to(acc) @ w[:, None], w.new_ones(1)
-    learns = (x.requires_grad for x in (p, q, w, c, edge_bias) if x is not None)
-    save = torch.is_grad_enabled() and any(learns)
     z, kept, _, _ = _ops.edge_gate(
-        *index.tensors,
+        index.tensors,
         *(p, q, w, c, edge_bias, noise, edge_ids),
-        *(_SLOPES[activation], tau, gamma, zeta, penalty, save),
+        negative_slope=_SLOPES[activation],
+        tau=tau,
+        gamma=gamma,
+        zeta=zeta,
+        penalty=penalty,
+        save=torch.is_grad_enabled() and any(x.requires_grad for x in (p, q, w, c, edge_bias) if x is not None),
     )
     return (z, kept) if penalty else z
 
 
 @_library.register_fake("edge_gate")
 def _(
-    in_ptr: Tensor,
-    in_src: Tensor,
-    in_dst: Tensor,
-    in_edge: Tensor,
-    out_ptr: Tensor,
-    out_pos: Tensor,
+    index: list[Tensor],
     p: Tensor,
     q: Tensor,
     w: Tensor,
@@ -157,6 +132,7 @@ def _(
     edge_bias: Tensor | None,
     noise: Tensor | None,
     edge_ids: Tensor | None,
+    *,
     negative_slope: float,
     tau: float,
     gamma: float,
@@ -164,62 +140,36 @@ def _(
     penalty: bool,
     save: bool,
 ) -> tuple[Tensor, ...]:
-    edges, hidden = in_src.shape[0], p.shape[1]
+    edges, hidden, acc = IndexTensors(*index).in_edge.shape[0], p.shape[1], acc_dtype(p)
     mask_bytes = 0 if hidden == 1 else (hidden + 7) // 8
     return (
-        w.new_empty((edges,)),
-        w.new_empty(() if penalty else (0,)),
-        w.new_empty((edges if save else 0, mask_bytes), dtype=torch.uint8),
-        w.new_empty((edges if save and penalty else 0,)),
+        p.new_empty((edges,), dtype=acc),
+        p.new_empty(() if penalty else (0,), dtype=acc),
+        p.new_empty((edges if save else 0, mask_bytes), dtype=torch.uint8),
+        p.new_empty((edges if save and penalty else 0,), dtype=acc),
     )
 
 
 @_library.register_fake("edge_gate_backward")
-def _(grad_z: Tensor | None, grad_penalty: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
-    p, q, w, z, bias = rest[6], rest[7], rest[8], rest[9], rest[-1]
-    return (
-        p.new_empty(p.shape),
-        q.new_empty(q.shape),
-        w.new_empty(w.shape),
-        w.new_empty(()),
-        w.new_empty((z.shape[0] if bias else 0,)),
-    )
+def _(
+    grad_z: Tensor | None,
+    grad_penalty: Tensor | None,
+    index: list[Tensor],
+    p: Tensor,
+    q: Tensor,
+    w: Tensor,
+    z: Tensor,
+    mask: Tensor,
+    logit: Tensor,
+    *,
+    negative_slope: float,
+    tau: float,
+    gamma: float,
+    zeta: float,
+    noisy: bool,
+    bias: bool,
+) -> tuple[Tensor, ...]:
+    def like(x: Tensor | tuple[int, ...]) -> Tensor:
+        return p.new_empty(x.shape if isinstance(x, Tensor) else x, dtype=acc_dtype(p))
 
-
-def _edge_gate_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-    index, (p, q, w, c, edge_bias, noise, _) = inputs[:6], inputs[6:13]
-    z, _, mask, logit = output
-    ctx.mark_non_differentiable(mask, logit)
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*index, p, q, w, z, mask, logit)
-    ctx.settings = (*inputs[13:17], noise is not None, edge_bias is not None and edge_bias.requires_grad)
-    ctx.c_shape = c.shape
-    ctx.penalty, ctx.saved = inputs[17:]
-
-
-def _edge_gate_backward(ctx: Any, grad_z: Tensor | None, grad_penalty: Tensor | None, *_: None) -> tuple:
-    if not ctx.saved:
-        raise RuntimeError("edge_gate kept nothing for a backward: call it with save=True")
-    grads: tuple = (None,) * 5
-    if not ctx.penalty:
-        grad_penalty = None
-    if grad_z is not None or grad_penalty is not None:
-        grads = _ops.edge_gate_backward(grad_z, grad_penalty, *ctx.saved_tensors, *ctx.settings)
-    p, q, w, c, edge_bias = grads
-    if not ctx.settings[-1]:
-        edge_bias = None
-    return (*(None,) * 6, p, q, w, None if c is None else c.reshape(ctx.c_shape), edge_bias, *(None,) * 8)
-
-
-_library.register_autograd("edge_gate", _edge_gate_backward, _edge_gate_context)
-_library.refuse_autograd(
-    "edge_gate_backward", "edge_gate has no second derivative: its gradient is that of a clipped gate"
-)
-
-
-@_library.register_autocast("edge_gate")
-def _(*args: Any) -> tuple[Any, ...]:
-    index, (p, q, *rest), options = args[:6], args[6:11], args[11:]
-    rows = torch.promote_types(p.dtype, q.dtype)
-    acc = torch.float64 if rows == torch.float64 else torch.float32
-    return (*index, p.to(rows), q.to(rows), *(None if x is None else x.to(acc) for x in rest), *options)
+    return p.new_empty(p.shape), q.new_empty(q.shape), like(w), like(()), like((z.shape[0] if bias else 0,))

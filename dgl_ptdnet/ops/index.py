@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+from typing import Any, NamedTuple
+
 import torch
 from torch import Tensor
 
 from . import _library
+
+
+class IndexTensors(NamedTuple):
+    """What every operator takes as ``index``, int32; all contiguous. A position is an edge's place in the order by
+    destination, a slot its place in the order by source. Eight tensors, where six would do: with positions alone each
+    sum over sources would look up every edge twice, and a graph is indexed once but walked in every step."""
+
+    in_ptr: Tensor  # [N_dst + 1] positions of each destination
+    in_src: Tensor  # [E] source of each position
+    in_dst: Tensor  # [E] destination of each position
+    in_edge: Tensor  # [E] number of each position's edge
+    out_ptr: Tensor  # [N_src + 1] slots of each source
+    out_pos: Tensor  # [E] position of each slot
+    out_dst: Tensor  # [E] destination of each slot
+    out_edge: Tensor  # [E] number of each slot's edge
 
 
 class EdgeIndex:
@@ -27,14 +45,16 @@ class EdgeIndex:
 
     Attributes
     ----------
-    tensors : tuple[torch.Tensor, ...]
-        ``in_ptr`` :math:`(N_{dst} + 1,)`, ``in_src``, ``in_dst``, ``in_edge`` :math:`(E,)`: where each destination's
-        edges start, and the source, destination and number of the edge at each position of that order;
-        ``out_ptr`` :math:`(N_{src} + 1,)`, ``out_pos`` :math:`(E,)`: the same positions ordered by source. int32.
+    tensors : IndexTensors
+        The orders, int32: ``in_ptr`` :math:`(N_{dst} + 1,)` and ``in_src``, ``in_dst``, ``in_edge`` :math:`(E,)`: where
+        each destination's edges start, and the source, destination and number of the edge at each position of that
+        order; ``out_ptr`` :math:`(N_{src} + 1,)` and ``out_pos``, ``out_dst``, ``out_edge`` :math:`(E,)`: the same by
+        source, where ``out_pos`` is the edge's position in the first order.
 
     Notes
     -----
-    The index describes ``src`` and ``dst`` as they were; a call that passes other edges with it is refused.
+    The index describes ``src`` and ``dst`` as they were; a call that passes other edges with it is refused. A pickle or
+    a deep copy of an index holds ``src`` and ``dst`` and makes the orders anew.
 
     Examples
     --------
@@ -43,36 +63,25 @@ class EdgeIndex:
     >>> index = EdgeIndex(torch.tensor([0, 1, 2]), torch.tensor([1, 0, 0]), num_src=3, num_dst=2)
     >>> index
     EdgeIndex(num_edges=3, num_src=3, num_dst=2, device='cpu')
-    >>> in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos = index.tensors
-    >>> in_ptr.tolist(), in_src.tolist(), in_edge.tolist()
+    >>> index.tensors.in_ptr.tolist(), index.tensors.in_src.tolist(), index.tensors.in_edge.tolist()
     ([0, 2, 3], [1, 2, 0], [1, 2, 0])
     """
 
     def __init__(self, src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> None:
-        self.tensors: tuple[Tensor, ...] = tuple(torch.ops.dgl_ptdnet.edge_index(src, dst, num_src, num_dst))
+        _library.check_tensors(src=src, dst=dst)
+        for name, count in (("num_src", num_src), ("num_dst", num_dst)):
+            if not (_library.is_compiling() or (isinstance(count, Integral) and not isinstance(count, bool))):
+                raise TypeError(f"{name} must be an int; got {type(count).__name__}")
+        self.tensors = IndexTensors(*torch.ops.dgl_ptdnet.edge_index(src, dst, num_src, num_dst))
         self.src, self.dst = src, dst
+        self.num_src, self.num_dst = num_src, num_dst
         self._versions: tuple[int, int] | None = None
         if not (_library.is_compiling() or src.is_inference() or dst.is_inference()):
             self._versions = (src._version, dst._version)
-        self.num_src, self.num_dst = num_src, num_dst
-        self._sides: tuple[Tensor, ...] | None = None
 
     @property
     def num_edges(self) -> int:
         return self.src.shape[0]
-
-    @property
-    def sides(self) -> tuple[Tensor, ...]:
-        """``in_ptr, in_src, in_edge, out_ptr, out_dst, out_edge``: destinations and sources alike, for the operators
-        that carry messages. Made at first use."""
-        if self._sides is None:
-            in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos = self.tensors
-            out_dst, out_edge = (x.index_select(0, out_pos) for x in (in_dst, in_edge))
-            sides = (in_ptr, in_src, in_edge, out_ptr, out_dst, out_edge)
-            if _library.is_compiling():  # a traced tensor must not outlive its graph
-                return sides
-            self._sides = sides
-        return self._sides
 
     def __repr__(self) -> str:
         return (
@@ -80,15 +89,21 @@ class EdgeIndex:
             f"device={str(self.src.device)!r})"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EdgeIndex, (self.src, self.dst, self.num_src, self.num_dst)
+
     def check(self, src: Tensor, dst: Tensor) -> None:
         """Raises ValueError unless the index is that of ``src`` and ``dst``.
 
-        The very tensors that the index was made from cost nothing to check; others are compared with them.
+        The very tensors that the index was made from cost nothing to check; others are compared with it, edge by edge.
         """
         tracing = _library.is_compiling()  # then neither values nor versions can be looked at
-        if not tracing and self._versions not in (None, (self.src._version, self.dst._version)):
+        if not tracing and self._versions is not None and self._versions != (self.src._version, self.dst._version):
             raise ValueError("src or dst was changed in place after index was made. Make a new one for these edges")
-        for name, mine, given in (("src", self.src, src), ("dst", self.dst, dst)):
+        for name, mine, given, ordered in (
+            ("src", self.src, src, self.tensors.in_src),
+            ("dst", self.dst, dst, self.tensors.in_dst),
+        ):
             if mine is given:
                 continue
             if mine.shape != given.shape or mine.device != given.device:
@@ -96,13 +111,21 @@ class EdgeIndex:
                     f"index was made for {tuple(mine.shape)} {name} ids on {mine.device}, got {tuple(given.shape)} on "
                     f"{given.device}. Make a new one: EdgeIndex(src, dst, num_src, num_dst)"
                 )
-            if tracing or given.is_cuda:  # a look at a GPU's values would wait for it
+            if tracing:
                 continue
-            if mine.data_ptr() != given.data_ptr() and not torch.equal(mine.long(), given.long()):
+            if given.is_cuda and torch.cuda.is_current_stream_capturing():
+                raise ValueError(
+                    f"index cannot be compared with {name} while a CUDA graph is captured. Pass the tensors that it "
+                    "was made from, index.src and index.dst"
+                )
+            if not torch.equal(given.index_select(0, self.tensors.in_edge).int(), ordered):
                 raise ValueError(f"index was made for other edges: {name} differs. Make a new one for these")
 
 
 @_library.register_fake("edge_index")
 def _(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> tuple[Tensor, ...]:
-    sizes = (num_dst + 1, src.shape[0], src.shape[0], src.shape[0], num_src + 1, src.shape[0])
-    return tuple(src.new_empty((size,), dtype=torch.int32) for size in sizes)
+    def ids(count: Any) -> Tensor:
+        return src.new_empty((count,), dtype=torch.int32)
+
+    edges = src.shape[0]
+    return (ids(num_dst + 1), *(ids(edges) for _ in range(3)), ids(num_src + 1), *(ids(edges) for _ in range(3)))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .build import runtime_library
+from .build import build, build_support, runtime_library
 
 Difference = Callable[[Any, dict[str, Tensor]], "str | None"]
 
@@ -55,3 +55,36 @@ def _outcome(folder: Path, calls: list, difference: Difference) -> Outcome:
         return Outcome(text, "a crash")
     wrong = [difference(call[0], found) for call, found in zip(calls, torch.load(results))]
     return Outcome(str(wrong), "the twin" if any(wrong) else None)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A deliberate one: some text of a kernel's file replaced, and who has to notice."""
+
+    file: str
+    old: str
+    new: str
+    caught_by: str | None
+    sanitizer: str = ""
+
+
+ONLY_F32 = [(f"return f({name}{{}});", "return;") for name in ("double", "__nv_bfloat16", "__half")]
+
+
+def outcomes_of_faults(
+    folder: Path, part: str, faults: dict[str, Fault], calls: list, difference: Difference
+) -> dict[str, Outcome]:
+    """What the calls lead to with each of the faults in the part's kernels."""
+    support = {name: build_support(folder / f"support {name}", name, part) for name in ("", "address", "thread")}
+
+    def build_fault(number: int, fault: Fault) -> Path:
+        changes: dict[str, list[tuple[str, str]]] = {"common.cuh": list(ONLY_F32)}
+        changes.setdefault(fault.file, []).append((fault.old, fault.new))
+        return build(folder / str(number), fault.sanitizer, changes, support[fault.sanitizer], part)
+
+    libraries = {name: build_fault(number, fault) for number, (name, fault) in enumerate(faults.items())}
+    found: dict[str, Outcome] = {}
+    for sanitizer in support:
+        names = [name for name, fault in faults.items() if fault.sanitizer == sanitizer]
+        found |= zip(names, run_apart([libraries[name] for name in names], sanitizer, calls, difference))
+    return found

@@ -12,7 +12,7 @@ from .translate import translate
 HERE = Path(__file__).parent
 KERNELS = HERE.parents[1] / "csrc" / "cuda"
 JOBS = 2
-PARTS = {"edge_gate": ("edge_gate*.cu",), "message": ("aggregate.cu", "degrees.cu", "attention.cu")}
+PARTS = {"edge_gate": ("edge_gate*.cu", "uniform.cu"), "message": ("aggregate.cu", "degrees.cu", "attention.cu")}
 
 FLAGS = "-std=c++17 -fPIC -g1 -fno-strict-aliasing -ffp-contract=off -Wall -Wno-unknown-pragmas -Wno-sign-compare"
 SANITIZERS = {

@@ -5,104 +5,102 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from .kernels import DTYPES, Shape, _at, _fields
+from .library import (
+    DTYPES,
+    EdgeSide,
+    LaunchShape,
+    Library,
+    acc_dtype,
+    at,
+    double,
+    edge_index,
+    fields,
+    integer,
+    long,
+    pointer,
+    unwritten,
+)
 
-_pointer, _long, _int, _double = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_double
+
+class AggregateForward(ctypes.Structure):
+    _fields_ = fields(side=EdgeSide, dtype=integer, heads__feats=long, h=pointer, h_stride=long, z__out=pointer)
 
 
-class Side(ctypes.Structure):
-    _fields_ = _fields(ptr__node__edge=_pointer, rows__others__edges=_long)
-
-
-class AggregateArgs(ctypes.Structure):
-    _fields_ = _fields(side=Side, dtype=_int, heads__feats=_long, h=_pointer, h_stride=_long, z__out=_pointer)
-
-
-class AggregateBackwardArgs(ctypes.Structure):
-    _fields_ = _fields(
-        side=Side,
-        dtype=_int,
-        heads__feats=_long,
-        h__grad=_pointer,
-        h_stride__grad_stride=_long,
-        z__arg__grad_h__grad_z=_pointer,
+class AggregateBackward(ctypes.Structure):
+    _fields_ = fields(
+        side=EdgeSide,
+        dtype=integer,
+        heads__feats=long,
+        h__grad=pointer,
+        h_stride__grad_stride=long,
+        z__arg__grad_h__grad_z=pointer,
     )
 
 
-class MaximumArgs(ctypes.Structure):
-    _fields_ = _fields(side=Side, dtype=_int, feats=_long, h=_pointer, h_stride=_long, z__out__arg=_pointer)
+class MaximumForward(ctypes.Structure):
+    _fields_ = fields(side=EdgeSide, dtype=integer, feats=long, h=pointer, h_stride=long, z__out__arg=pointer)
 
 
-class SegmentArgs(ctypes.Structure):
-    _fields_ = _fields(side=Side, heads=_long, x__out=_pointer)
+class SegmentSum(ctypes.Structure):
+    _fields_ = fields(side=EdgeSide, acc=integer, heads=long, x__out=pointer)
 
 
-class NormalizeArgs(ctypes.Structure):
-    _fields_ = _fields(side=Side, heads=_long, left__right__floor=_double, z__out_deg__in_deg__w=_pointer)
+class SegmentSpread(ctypes.Structure):
+    _fields_ = SegmentSum._fields_
 
 
-class NormalizeBackwardArgs(ctypes.Structure):
-    _fields_ = _fields(inputs=NormalizeArgs, grad__out_sum__in_sum__grad_z=_pointer)
+class Normalize(ctypes.Structure):
+    _fields_ = fields(side=EdgeSide, acc=integer, heads=long, left__right__floor=double, z__out_deg__in_deg__w=pointer)
+
+
+class NormalizeBackward(ctypes.Structure):
+    _fields_ = fields(inputs=Normalize, grad__out_sum__in_sum__grad_z=pointer)
 
 
 class AttentionInputs(ctypes.Structure):
     _fields_ = [
-        *_fields(into__out=Side, dtype=_int, heads__feats=_long, h=_pointer, h_stride=_long),
-        *_fields(el__er__scores__z=_pointer, z_heads=_long, negative_slope=_double),
+        *fields(into__out=EdgeSide, dtype=integer, heads__feats=long, h=pointer, h_stride=long),
+        *fields(el__er__scores__z=pointer, z_heads=long, negative_slope=double),
     ]
 
 
-class AttentionArgs(ctypes.Structure):
-    _fields_ = _fields(inputs=AttentionInputs, result__max__sum__weights=_pointer)
+class AttentionForward(ctypes.Structure):
+    _fields_ = fields(inputs=AttentionInputs, result__max__sum__weights=pointer)
 
 
-class AttentionBackwardArgs(ctypes.Structure):
-    _fields_ = _fields(
+class AttentionBackward(ctypes.Structure):
+    _fields_ = fields(
         inputs=AttentionInputs,
-        grad=_pointer,
-        grad_stride=_long,
-        result__max__sum__grad_weights__shift__grad_h__grad_el__grad_scores__grad_z__records=_pointer,
+        grad=pointer,
+        grad_stride=long,
+        result__max__sum__grad_weights__shift__grad_h__grad_el__grad_scores__grad_z__records=pointer,
     )
 
 
-class ScoresInputs(ctypes.Structure):
-    _fields_ = _fields(
-        into__out=Side,
-        dtype=_int,
-        heads__feats=_long,
-        p__q=_pointer,
-        p_stride__q_stride=_long,
-        w=_pointer,
-        negative_slope=_double,
+class EdgeScoresInputs(ctypes.Structure):
+    _fields_ = fields(
+        into__out=EdgeSide,
+        dtype=integer,
+        heads__feats=long,
+        p__q=pointer,
+        p_stride__q_stride=long,
+        w=pointer,
+        negative_slope=double,
     )
 
 
-class ScoresArgs(ctypes.Structure):
-    _fields_ = _fields(inputs=ScoresInputs, scores=_pointer)
+class EdgeScoresForward(ctypes.Structure):
+    _fields_ = fields(inputs=EdgeScoresInputs, scores=pointer)
 
 
-class ScoresBackwardArgs(ctypes.Structure):
-    _fields_ = _fields(inputs=ScoresInputs, grad__grad_p__grad_q__grad_w=_pointer)
+class EdgeScoresBackward(ctypes.Structure):
+    _fields_ = fields(inputs=EdgeScoresInputs, grad__grad_p__grad_q__grad_w=pointer)
 
 
-STRUCTS = {
-    "aggregate": AggregateArgs,
-    "aggregate_backward": AggregateBackwardArgs,
-    "maximum": MaximumArgs,
-    "segment_sum": SegmentArgs,
-    "segment_spread": SegmentArgs,
-    "normalize": NormalizeArgs,
-    "normalize_backward": NormalizeBackwardArgs,
-    "attention": AttentionArgs,
-    "attention_backward": AttentionBackwardArgs,
-    "edge_scores": ScoresArgs,
-    "edge_scores_backward": ScoresBackwardArgs,
-}
 POWERS = {"both": (0.5, 0.5), "left": (1.0, 0.0), "right": (0.0, 1.0), "cube": (1 / 3, 0.25)}
 OPERATORS = ("aggregate", "maximum", "degrees", "attention", "attention of scores", "scores")
 
@@ -141,58 +139,44 @@ class MessageCase:
         return self.z if self.z is None or self.z.dim() == 1 else self.z[:, 0].contiguous()
 
 
-class MessageKernels:
+class MessageKernels(Library):
     """A library that build.py made of the part "message"."""
 
     def __init__(self, library: Path) -> None:
-        self.library = ctypes.CDLL(str(library))
-        for name, kind in STRUCTS.items():
-            getattr(self.library, f"emulated_{name}").restype = ctypes.c_char_p
-            size = getattr(self.library, f"size_of_{name}")
-            size.restype = ctypes.c_size_t
-            if size() != ctypes.sizeof(kind):
-                raise TypeError(f"{kind.__name__} does not match its C++ struct: bring it up to date")
+        super().__init__(
+            library,
+            *(AggregateForward, AggregateBackward, MaximumForward, SegmentSum, SegmentSpread, Normalize),
+            *(NormalizeBackward, AttentionForward, AttentionBackward, EdgeScoresForward, EdgeScoresBackward),
+        )
 
     def __call__(
-        self, case: MessageCase, shape: Shape | None = None, seed: int = 0, resident: int = 1
+        self, case: MessageCase, shape: LaunchShape | None = None, seed: int = 0, resident: int = 1
     ) -> dict[str, Tensor]:
         """Every operator's outputs and gradients. All that is not written stays NaN."""
-        self.library.emulated_options(ctypes.c_uint64(seed), resident)
+        self.set_schedule(seed, resident)
         found: dict[str, Tensor] = {}
         for operator in case.operators:
-            results = _Call(self.library, case, shape or Shape()).run(operator)
+            results = _Call(self, case, shape or LaunchShape()).run(operator)
             found |= {f"{operator}: {name}": x for name, x in results.items()}
         return found
 
 
 class _Call:
-    def __init__(self, library: Any, case: MessageCase, shape: Shape) -> None:
+    def __init__(self, library: Library, case: MessageCase, shape: LaunchShape) -> None:
         self.library, self.case, self.shape = library, case, shape
         self.num_src, self.heads, self.feats = case.h.shape
         self.num_dst, self.edges = len(case.q), len(case.src)
-        self.dtype = case.h.dtype
-        self.acc = torch.float64 if self.dtype == torch.float64 else torch.float32
-        self.kept: list[Tensor] = []  # what pointers lead into
-        self.into = self.side(case.dst, case.src, self.num_dst, self.num_src)
-        self.out = self.side(case.src, case.dst, self.num_src, self.num_dst)
+        self.dtype, self.acc = case.h.dtype, acc_dtype(case.h.dtype)
+        self.kept = edge_index(case.src, case.dst, self.num_src, self.num_dst)  # what pointers lead into
+        in_ptr, in_src, _, in_edge, out_ptr, _, out_dst, out_edge = map(at, self.kept)
+        self.into = EdgeSide(in_ptr, in_src, in_edge, self.num_dst, self.num_src, self.edges)
+        self.out = EdgeSide(out_ptr, out_dst, out_edge, self.num_src, self.num_dst, self.edges)
 
-    def side(self, rows: Tensor, others: Tensor, count: int, other_count: int) -> Side:
-        edge = torch.argsort(rows, stable=True)
-        ptr = torch.cat([torch.zeros(1, dtype=torch.long), torch.bincount(rows, minlength=count).cumsum(0)])
-        tensors = [x.int().contiguous() for x in (ptr, others[edge], edge)]
-        self.kept += tensors
-        return Side(*map(_at, tensors), count, other_count, self.edges)
-
-    def launch(self, name: str, *values: object) -> None:
-        args = STRUCTS[name](*values)
-        extra = [DTYPES[self.acc]] if name.startswith(("segment", "normalize")) else []
-        problem = getattr(self.library, f"emulated_{name}")(ctypes.byref(args), ctypes.byref(self.shape), *extra)
-        if problem is not None:
-            raise RuntimeError(problem.decode())
+    def launch(self, kind: type[ctypes.Structure], *values: object) -> None:
+        self.library.launch(kind(*values), self.shape)
 
     def unwritten(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
-        dtype = dtype or self.acc
-        return torch.full(size, float("nan") if dtype.is_floating_point else -7, dtype=dtype)
+        return unwritten(*size, dtype=dtype or self.acc)
 
     def run(self, operator: str) -> dict[str, Tensor]:
         return getattr(self, operator.split()[0])(operator.endswith("of scores"))
@@ -203,30 +187,30 @@ class _Call:
         rows = self.unwritten(self.num_dst, heads, feats, dtype=self.dtype)
         grad_h, alone = (self.unwritten(self.num_src, heads, feats, dtype=self.dtype) for _ in range(2))
         kind = DTYPES[self.dtype]
-        self.launch("aggregate", self.into, kind, heads, feats, _at(case.h), case.h.stride(0), _at(z), _at(rows))
-        given = (self.out, kind, heads, feats, _at(case.h), _at(case.grad), case.h.stride(0), case.grad.stride(0))
-        self.launch("aggregate_backward", *given, _at(z), None, _at(alone), None)
+        self.launch(AggregateForward, self.into, kind, heads, feats, at(case.h), case.h.stride(0), at(z), at(rows))
+        given = (self.out, kind, heads, feats, at(case.h), at(case.grad), case.h.stride(0), case.grad.stride(0))
+        self.launch(AggregateBackward, *given, at(z), None, at(alone), None)
         found = {"out": rows, "grad_h alone": alone}
         if z is not None:
             found |= {"grad_h": grad_h, "grad_z": self.unwritten(self.edges, heads)}
-            self.launch("aggregate_backward", *given, _at(z), None, _at(grad_h), _at(found["grad_z"]))
+            self.launch(AggregateBackward, *given, at(z), None, at(grad_h), at(found["grad_z"]))
         return found
 
     def maximum(self, _: bool) -> dict[str, Tensor]:
         case, z, width = self.case, self.case.flat_z, self.heads * self.feats
         rows, arg = (self.unwritten(self.num_dst, width, dtype=x) for x in (self.dtype, torch.int32))
         kind = DTYPES[self.dtype]
-        self.launch("maximum", self.into, kind, width, _at(case.h), case.h.stride(0), _at(z), _at(rows), _at(arg))
+        self.launch(MaximumForward, self.into, kind, width, at(case.h), case.h.stride(0), at(z), at(rows), at(arg))
         found = {"out": rows, "arg": arg, "grad_h": self.unwritten(self.num_src, width, dtype=self.dtype)}
         if z is not None:
             found["grad_z"] = self.unwritten(self.edges)
-        given = (self.out, kind, 1, width, _at(case.h), _at(case.grad), case.h.stride(0), case.grad.stride(0))
-        self.launch("aggregate_backward", *given, _at(z), _at(arg), _at(found["grad_h"]), _at(found.get("grad_z")))
+        given = (self.out, kind, 1, width, at(case.h), at(case.grad), case.h.stride(0), case.grad.stride(0))
+        self.launch(AggregateBackward, *given, at(z), at(arg), at(found["grad_h"]), at(found.get("grad_z")))
         return found
 
-    def sums(self, side: Side, x: Tensor) -> Tensor:
+    def sums(self, side: EdgeSide, x: Tensor) -> Tensor:
         out = self.unwritten(side.rows, x.shape[1])
-        self.launch("segment_sum", side, x.shape[1], _at(x), _at(out))
+        self.launch(SegmentSum, side, DTYPES[self.acc], x.shape[1], at(x), at(out))
         return out
 
     def degrees(self, _: bool) -> dict[str, Tensor]:
@@ -235,14 +219,14 @@ class _Call:
         left, right = POWERS[case.norm]
         found = {"out_deg": self.sums(self.out, z), "in_deg": self.sums(self.into, z)}
         found |= {name: self.unwritten(self.edges, heads) for name in ("w", "grad_z", "spread")}
-        degrees = [_at(found["out_deg"]) if left else None, _at(found["in_deg"]) if right else None]
-        inputs = self.into, heads, left, right, case.floor, _at(z), *degrees, _at(found["w"])
-        self.launch("normalize", *inputs)
+        degrees = [at(found["out_deg"]) if left else None, at(found["in_deg"]) if right else None]
+        inputs = self.into, DTYPES[self.acc], heads, left, right, case.floor, at(z), *degrees, at(found["w"])
+        self.launch(Normalize, *inputs)
         product = case.grad_edges * found["w"]
         out_sum, in_sum = self.sums(self.out, product), self.sums(self.into, product)
-        sums = [_at(out_sum) if left else None, _at(in_sum) if right else None]
-        self.launch("normalize_backward", NormalizeArgs(*inputs), _at(case.grad_edges), *sums, _at(found["grad_z"]))
-        self.launch("segment_spread", self.out, heads, _at(case.el), _at(found["spread"]))
+        sums = [at(out_sum) if left else None, at(in_sum) if right else None]
+        self.launch(NormalizeBackward, Normalize(*inputs), at(case.grad_edges), *sums, at(found["grad_z"]))
+        self.launch(SegmentSpread, self.out, DTYPES[self.acc], heads, at(case.el), at(found["spread"]))
         return found
 
     def attention(self, of_scores: bool) -> dict[str, Tensor]:
@@ -250,8 +234,8 @@ class _Call:
         el, er, scores = (None, None, case.scores) if of_scores else (case.el, case.er, None)
         z_heads = 1 if case.z is None or case.z.dim() == 1 else heads
         inputs = AttentionInputs(
-            *(self.into, self.out, DTYPES[self.dtype], heads, feats, _at(case.h), case.h.stride(0)),
-            *(_at(el), _at(er), _at(scores), _at(case.z), z_heads, case.negative_slope),
+            *(self.into, self.out, DTYPES[self.dtype], heads, feats, at(case.h), case.h.stride(0)),
+            *(at(el), at(er), at(scores), at(case.z), z_heads, case.negative_slope),
         )
         found = {
             "out": self.unwritten(self.num_dst, heads, feats, dtype=self.dtype),
@@ -259,7 +243,7 @@ class _Call:
             "sum": self.unwritten(self.num_dst, heads),
             "weights": self.unwritten(self.edges, heads),
         }
-        self.launch("attention", inputs, *map(_at, found.values()))
+        self.launch(AttentionForward, inputs, *map(at, found.values()))
         grads = {
             "grad_h": self.unwritten(self.num_src, heads, feats, dtype=self.dtype),
             "grad_el": self.unwritten(self.num_src, heads),
@@ -274,12 +258,12 @@ class _Call:
             shift = self.sums(self.into, found["weights"] * grad_weights)
         records = self.unwritten(self.num_dst, 4, heads)
         self.launch(
-            "attention_backward",
-            *(inputs, _at(case.grad), case.grad.stride(0)),
-            *(_at(found[name]) for name in ("out", "max", "sum")),
-            *map(_at, (grad_weights, shift)),
-            *(_at(grads.get(name)) for name in ("grad_h", "grad_el", "grad_scores", "grad_z")),
-            _at(records),
+            AttentionBackward,
+            *(inputs, at(case.grad), case.grad.stride(0)),
+            *(at(found[name]) for name in ("out", "max", "sum")),
+            *map(at, (grad_weights, shift)),
+            *(at(grads.get(name)) for name in ("grad_h", "grad_el", "grad_scores", "grad_z")),
+            at(records),
         )
         if not of_scores:
             grads["grad_er"] = self.sums(self.into, grads.pop("grad_scores"))
@@ -287,9 +271,9 @@ class _Call:
 
     def scores(self, _: bool) -> dict[str, Tensor]:
         case, heads, feats = self.case, self.heads, self.feats
-        inputs = ScoresInputs(
-            *(self.into, self.out, DTYPES[self.dtype], heads, feats, _at(case.h), _at(case.q)),
-            *(case.h.stride(0), case.q.stride(0), _at(case.w), case.negative_slope),
+        inputs = EdgeScoresInputs(
+            *(self.into, self.out, DTYPES[self.dtype], heads, feats, at(case.h), at(case.q)),
+            *(case.h.stride(0), case.q.stride(0), at(case.w), case.negative_slope),
         )
         found = {
             "scores": self.unwritten(self.edges, heads),
@@ -297,7 +281,7 @@ class _Call:
             "grad_q": self.unwritten(self.num_dst, heads, feats, dtype=self.dtype),
             "grad_w": self.unwritten(heads, feats),
         }
-        self.launch("edge_scores", inputs, _at(found["scores"]))
-        grads = (_at(found[name]) for name in ("grad_p", "grad_q", "grad_w"))
-        self.launch("edge_scores_backward", inputs, _at(case.grad_edges), *grads)
+        self.launch(EdgeScoresForward, inputs, at(found["scores"]))
+        grads = (at(found[name]) for name in ("grad_p", "grad_q", "grad_w"))
+        self.launch(EdgeScoresBackward, inputs, at(case.grad_edges), *grads)
         return found

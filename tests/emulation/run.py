@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from emulation.build import JOBS
-from emulation.kernels import Case, Kernels
+from emulation.edge_gate import Case, Kernels
 from emulation.message import MessageKernels
 
 SECONDS = 120

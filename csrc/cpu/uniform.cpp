@@ -1,0 +1,12 @@
+// Uniform numbers on a CPU: over which threads.
+#include "uniform_impl.h"
+
+#include "device.h"
+
+namespace dgl_ptdnet {
+
+void Cpu::run(const Uniform& a, const Tensor&) {
+  Threads()(a.edges, 4096, [&](int64_t begin, int64_t end) { draw_uniform(a, begin, end); });
+}
+
+}  // namespace dgl_ptdnet
