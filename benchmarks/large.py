@@ -23,6 +23,7 @@ from dgl_ptdnet.data import random_graph
 from dgl_ptdnet.threads import torch_threads
 from dgl_ptdnet.train import resolve
 from dgl_ptdnet.train.loop import Trainer
+from dgl_ptdnet.train.memory import keep_freed_memory
 from dgl_ptdnet.train.tasks import make_task
 
 
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="steps of training; 0: an epoch (default 100)")
     parser.add_argument("--out", type=Path, default=Path("out/large.json"), help="default out/large.json")
     args = parser.parse_args()
+    keep_freed_memory()  # as the command line does
     begin = time.perf_counter()
     data = random_graph(args.nodes, args.edges)
     settings = resolve(

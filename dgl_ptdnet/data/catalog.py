@@ -42,12 +42,12 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, *, seed: int
         * ``"synthetic"`` or ``"planted"``: see :func:`synthetic` and :func:`planted`;
         * the path of a ``.bin`` file that ``dgl.save_graphs`` wrote, with the fields of :meth:`Dataset.from_graphs`;
         * the path of a ``.npz`` file with the arrays ``node_features``, ``node_labels``, ``edges`` :math:`(E, 2)` and,
-          if wanted, ``train_masks``, ``val_masks`` and ``test_masks`` :math:`(S, N)`, or with ``adj_data``,
+          optionally, ``train_masks``, ``val_masks`` and ``test_masks`` :math:`(S, N)`, or with ``adj_data``,
           ``adj_indices``, ``adj_indptr``, ``attr_data``, ``attr_indices``, ``attr_indptr`` (or ``attr_matrix``) and
           ``labels``;
         * the path of a folder with ``edges.csv`` (two columns of node numbers from 0), ``features.csv`` or
-          ``features.npy`` (a row for each node), ``labels.csv`` (a row for each node: a class from 0, or -1 where it is
-          not known; or zeros and ones for several labels) and, if wanted, ``split.csv`` (a row for each node:
+          ``features.npy`` (a row for each node), ``labels.csv`` (a row for each node: a class from 0, or -1 if it is
+          unknown; or zeros and ones for several labels) and, optionally, ``split.csv`` (a row for each node:
           ``train``, ``val``, ``test`` or ``none``). A first line of names is skipped.
 
         Edges of ``.npz`` and CSV files are made undirected; duplicates are removed.
@@ -62,7 +62,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, *, seed: int
     Returns
     -------
     Dataset
-        Citation graphs as DGL's own classes give them, with row-normalised features and no self-loops added; PPI with
+        Citation graphs as from DGL's own classes, with row-normalised features and no self-loops added; PPI with
         the self-loops of its files.
 
     Notes

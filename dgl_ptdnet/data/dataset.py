@@ -1,4 +1,4 @@
-"""What training takes: graphs with features, labels and splits, checked once."""
+"""Graphs with features, labels and splits, checked once for training."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Dataset:
         Its name in tables and folders.
     graphs : list[dgl.DGLGraph]
         One graph, or several for inductive learning. Each has in ``ndata``: ``"feat"``, float32 :math:`(N, F)`;
-        ``"label"``, int64 :math:`(N,)`, negative where it is not known, or float32 :math:`(N, C)` of zeros and ones;
+        ``"label"``, int64 :math:`(N,)`, negative if unknown, or float32 :math:`(N, C)` of zeros and ones;
         ``"train_mask"``, ``"val_mask"``, ``"test_mask"``, bool :math:`(N,)`, which do not overlap.
     num_classes : int
-        Number of classes, or of labels where a node has several.
+        Number of classes, or of labels if a node has several.
     multilabel : bool
         Whether a node has several labels.
 
     Notes
     -----
-    The metric of a split is over the rows of its mask in all graphs. In PPI a graph belongs to one split, so its mask
-    is all True there; ``ndata["label_exact"]`` marks the nodes whose labels are the published ones.
+    The metric of a split is computed over the nodes of its mask in all graphs. In PPI each graph belongs to one split,
+    so one of its masks is all True; ``ndata["label_exact"]`` marks the nodes whose labels are the published ones.
 
     Examples
     --------
@@ -74,26 +74,26 @@ class Dataset:
 
     @property
     def metric(self) -> str:
-        """``"accuracy"``, or ``"micro-F1"`` where a node has several labels."""
+        """``"accuracy"``, or ``"micro-F1"`` if a node has several labels."""
         return "micro-F1" if self.multilabel else "accuracy"
 
     @classmethod
     def from_graphs(
         cls, graphs: dgl.DGLGraph | Sequence[dgl.DGLGraph], *, name: str = "graph", seed: int = 0
     ) -> Dataset:
-        r"""Checks graphs, brings their fields to the right dtypes, and adds splits where there are none.
+        r"""Checks graphs, converts their fields to the right dtypes, and adds splits if they have none.
 
         Parameters
         ----------
         graphs : dgl.DGLGraph or list[dgl.DGLGraph]
-            With ``"feat"`` and ``"label"`` in ``ndata``, and, if wanted, all three of ``"train_mask"``, ``"val_mask"``
-            and ``"test_mask"``. Masks of shape :math:`(N, S)` are :math:`S` splits, of which ``seed`` modulo :math:`S`
-            is taken. The given graphs are not changed.
+            Graphs with ``"feat"`` and ``"label"`` in ``ndata`` and, optionally, ``"train_mask"``, ``"val_mask"`` and
+            ``"test_mask"``. Masks of shape :math:`(N, S)` are :math:`S` splits; number ``seed`` modulo :math:`S` is
+            used. The given graphs are not changed.
         name : str
-            What tables and folders call it. Default: ``"graph"``.
+            Its name in tables and folders. Default: ``"graph"``.
         seed : int
-            Seed of the splits. Without masks, 60 % of the nodes with a label (of several graphs: of the graphs) are for
-            training, 20 % for validation and 20 % for the test. Default: 0.
+            Seed of the splits. Without masks, 60 % of the nodes with a label are for training, 20 % for validation and
+            20 % for the test; several graphs are divided as wholes. Default: 0.
 
         Returns
         -------
@@ -120,7 +120,7 @@ class Dataset:
                 raise ValueError(f'{name}: the graphs differ in the width of "{field}": {sorted(shapes)}')
         masked = [g for g in graphs if any(f"{split}_mask" in g.ndata for split in SPLITS)]
         if masked and len(masked) < len(graphs):
-            raise ValueError(f"{name}: some graphs have masks and some have not. Give masks to all or to none")
+            raise ValueError(f"{name}: some graphs have masks, others do not. Give masks to all or to none")
         if not masked:
             _split(graphs, seed, name)
         for i, g in enumerate(graphs):
@@ -163,7 +163,7 @@ def _checked_labels(label: Tensor, name: str) -> Tensor:
     if label.dim() == 2 and ((label == 0) | (label == 1)).all():
         return label.float()
     raise ValueError(
-        f'{name}: "label" must be class numbers of shape [N] (negative where not known) or zeros and ones of shape '
+        f'{name}: "label" must be class numbers of shape [N] (negative if unknown) or zeros and ones of shape '
         f"[N, C]; got {label.dtype} of shape {tuple(label.shape)}"
     )
 
@@ -174,7 +174,7 @@ def _known(g: dgl.DGLGraph) -> Tensor:
 
 
 def _split(graphs: list[dgl.DGLGraph], seed: int, name: str) -> None:
-    """Sets 60/20/20 masks: over the nodes of one graph, or over several graphs."""
+    """Sets random masks of 60/20/20 %: over the nodes of one graph, or over several graphs."""
     num, what = len(graphs), "graphs"
     if num == 1:
         num, what = int(_known(graphs[0]).sum()), "nodes with a label"
@@ -204,4 +204,4 @@ def _check_masks(g: dgl.DGLGraph, seed: int, name: str) -> None:
     if (marks > 1).any():
         raise ValueError(f"{name}: node {int((marks > 1).nonzero()[0])} is in more than one of the three masks")
     if (unknown := marks.bool() & ~_known(g)).any():
-        raise ValueError(f"{name}: node {int(unknown.nonzero()[0])} is in a mask, but its label is not known")
+        raise ValueError(f"{name}: node {int(unknown.nonzero()[0])} is in a mask, but its label is unknown")

@@ -24,27 +24,27 @@ def synthetic(
     spread: float = 3.0,
     variance: float = 80.0,
 ) -> Dataset:
-    r"""The paper's synthetic data: nodes with good features have many edges to other labels.
+    r"""The paper's synthetic data: nodes with good features have many edges to nodes with other labels.
 
     Parameters
     ----------
     seed : int
         Equal seeds give equal data. Default: 0.
     same_label : float
-        Share of the edges that join nodes of the same label; the paper has 0.5, 0.6, 0.7 and 0.85.
+        Share of the edges between nodes with equal labels; the paper uses 0.5, 0.6, 0.7 and 0.85.
         Default: 0.5.
     num_pairs : int
-        Number of linked pairs; each is two edges. The paper's graph has 4,945, its dense one more.
+        Number of linked pairs, each of two edges. The paper's graph has 4,945, its dense graph more.
         Default: 5000.
     class_size : int
-        Mean number of nodes of a label; the numbers are drawn with variance 25. Default: 200.
+        Mean number of nodes with a label; the numbers are drawn with variance 25. Default: 200.
     num_classes : int
         Number of labels. Default: 5.
     num_feats : int
         Number of features of a node. Default: 30.
     spread : float
-        Standard deviation of the labels' centroids. The paper does not state it; with 3 the features alone tell about
-        seven nodes out of ten. Default: 3.0.
+        Standard deviation of the labels' centroids. The paper does not state it; with 3, features alone are enough to
+        classify about seven nodes out of ten. Default: 3.0.
     variance : float
         Variance of a node's features around its centroid. Default: 80.0.
 
@@ -55,10 +55,10 @@ def synthetic(
 
     Notes
     -----
-    A node's quality :math:`q` falls by rank from 1, for the node nearest to the centroid of its label, to 0. An edge
-    that a node starts goes to a random node of another label with probability :math:`2 (1 - s) q`, where :math:`s` is
-    ``same_label`` (for :math:`s < 0.5`: :math:`1 - 2 s (1 - q)`), and else to a random one of its own; exactly
-    :math:`s` of all pairs have equal labels. Features are then scaled to mean 0 and variance 1.
+    A node's quality :math:`q` is 1 for the node nearest to the centroid of its label, and falls to 0 with the rank of
+    its distance. An edge from a node goes to a random node with another label with probability :math:`2 (1 - s) q`,
+    where :math:`s` is ``same_label`` (for :math:`s < 0.5`: :math:`1 - 2 s (1 - q)`), and otherwise to one with its own
+    label; exactly a share :math:`s` of all pairs has equal labels. Features are scaled to mean 0 and variance 1.
 
     Examples
     --------
@@ -98,15 +98,15 @@ def planted(
     seed : int
         Equal seeds give equal data. Default: 0.
     cross : float
-        Share of the edges that join two communities, exactly; 0.21 is that of the paper's graph. Default: 0.21.
+        Exact share of the edges between two communities; the paper's graph has 0.21. Default: 0.21.
     num_pairs : int
         Number of linked pairs; each is two edges. Default: 5000.
     num_nodes : int
-        Number of nodes, divided among the communities as evenly as can be. Default: 1000.
+        Number of nodes, divided among the communities as evenly as possible. Default: 1000.
     num_classes : int
-        Number of communities; a node's label is its community. Default: 5.
+        Number of communities. A node's label is its community. Default: 5.
     num_feats, spread, variance
-        Features as those of :func:`synthetic`, here without regard to the edges. Default: 30, 3.0 and 80.0.
+        Features as in :func:`synthetic`, but independent of the edges. Default: 30, 3.0 and 80.0.
 
     Returns
     -------
@@ -137,23 +137,23 @@ def random_graph(
     *,
     same_label: float = 0.7,
 ) -> Dataset:
-    r"""A large graph for benchmarks: random edges, most of them between nodes of the same label.
+    r"""A large graph for benchmarks: random edges, most of them between nodes with equal labels.
 
     Parameters
     ----------
     num_nodes : int
         Number of nodes.
     num_edges : int
-        Number of edges, both directions of each pair counted: an even number.
+        Number of edges, counting both directions of each pair. Must be even.
     num_feats : int
-        Number of features of a node: a centroid for each label, plus noise that is three times as wide.
+        Number of features of a node: a centroid for each label, plus noise with three times its standard deviation.
         Default: 32.
     num_classes : int
-        Number of labels, equally many nodes each. Default: 8.
+        Number of labels. All are equally likely. Default: 8.
     seed : int
         Equal seeds give equal data. Default: 0.
     same_label : float
-        Share of the edges that join nodes of the same label. Default: 0.7.
+        Share of the edges between nodes with equal labels. Default: 0.7.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def random_graph(
 def _gaussians(
     rng: np.random.Generator, label: Ints, num_feats: int, spread: float, variance: float
 ) -> tuple[Floats, Floats]:
-    """Features around the centroids of the labels, scaled, and their distances from these before that."""
+    """Scaled features around the centroids of the labels, and their distances from the centroids before scaling."""
     centroids = rng.normal(0, spread, (int(label.max()) + 1, num_feats))
     noise = rng.normal(0, variance**0.5, (len(label), num_feats))
     feat = centroids[label] + noise
@@ -190,8 +190,8 @@ def _gaussians(
 def _by_label(
     rng: np.random.Generator, label: Ints, same: int, total: int, other: Floats | None = None
 ) -> tuple[Ints, Ints]:
-    """``same`` pairs of equal labels and as many others as make ``total``. The chance that an edge which a node starts
-    leads to another label goes with ``other``."""
+    """``total`` pairs, of which ``same`` have equal labels. A node's edges lead to other labels in proportion to its
+    number in ``other``."""
     inside = draw_pairs(rng, same, label, same=True, first=None if other is None else 1 - other)
     outside = draw_pairs(rng, total - same, label, first=other)
     return np.concatenate([inside[0], outside[0]]), np.concatenate([inside[1], outside[1]])

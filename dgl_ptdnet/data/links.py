@@ -14,14 +14,14 @@ from .undirected import ends_of_pairs, graph_of_pairs, linked_pairs
 
 
 class EdgeSplit(NamedTuple):
-    """A graph without its held-out pairs, and those pairs beside as many that were never linked.
+    """A graph without its held-out pairs, these pairs, and as many pairs without an edge.
 
     Attributes
     ----------
     graph : dgl.DGLGraph
-        For training: both directions of every pair that is not held out, and the node data.
+        The training graph: both directions of every pair that is not held out, and the node data.
     val, val_not, test, test_not : torch.Tensor
-        Pairs of nodes, int64 :math:`(n, 2)`: linked and unlinked ones for validation, and for the test.
+        Pairs of nodes, int64 :math:`(n, 2)`: with and without an edge, for validation and for the test.
 
     Examples
     --------
@@ -44,20 +44,20 @@ def split_edges(g: dgl.DGLGraph, seed: int = 0, val: float = 0.05, test: float =
     Parameters
     ----------
     g : dgl.DGLGraph
-        The whole graph; it is not changed. Its edges are taken as undirected, and self-loops are left out. Edges that
-        ``g.edata["noise"]`` marks, as :func:`add_noise_edges` does, are not held out: nobody wants to find them.
+        The whole graph; it is not changed. Its edges are taken as undirected, and self-loops are left out. Noise edges,
+        marked in ``g.edata["noise"]`` by :func:`add_noise_edges`, are never held out.
     seed : int
         Equal seeds give equal splits. Default: 0.
     val : float
-        Share of the linked pairs that is held out for validation. Default: 0.05.
+        Share of the linked pairs to hold out for validation. Default: 0.05.
     test : float
-        Share of the linked pairs that is held out for the test. Default: 0.1.
+        Share of the linked pairs to hold out for the test. Default: 0.1.
 
     Returns
     -------
     EdgeSplit
-        The training graph, with no held-out pair in either direction, and the pairs. The unlinked pairs are drawn
-        uniformly from those that ``g`` has no edge between; no pair is in two of the four sets.
+        The training graph, without the held-out pairs in either direction, and the pairs. Pairs without an edge are
+        drawn uniformly; no pair is in two of the four sets.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def split_edges(g: dgl.DGLGraph, seed: int = 0, val: float = 0.05, test: float =
     8500
     """
     if not (0 <= val < 1 and 0 <= test < 1 and val + test < 1):
-        raise ValueError(f"val and test must be shares from 0 to 1 that leave some edges; got {val} and {test}")
+        raise ValueError(f"val and test must be shares from 0 to 1 whose sum is below 1; got {val} and {test}")
     num_nodes, rng, linked = g.num_nodes(), generator(seed, "links"), linked_pairs(g)
     real = linked
     if "noise" in g.edata:

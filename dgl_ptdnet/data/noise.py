@@ -1,4 +1,4 @@
-"""Noise: edges between nodes that a graph does not link."""
+"""Noise edges: random edges between nodes that have none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .names import NOISE_KINDS
 from .random_pairs import draw_pairs, generator
 from .undirected import Ints, linked_pairs
 
-_POOL = 16  # "similar" takes the best of so many times the pairs that it needs
+_POOL = 16  # "similar" draws this many times the pairs that it needs
 
 
 def add_noise_edges(g: dgl.DGLGraph, count: int, *, seed: int = 0, kind: str = "uniform") -> dgl.DGLGraph:
@@ -28,25 +28,26 @@ def add_noise_edges(g: dgl.DGLGraph, count: int, *, seed: int = 0, kind: str = "
     seed : int
         Equal seeds give equal edges. Default: 0.
     kind : str
-        Which pairs are drawn:
+        How the pairs are drawn:
 
-        * ``"uniform"``: all unlinked pairs are equally likely, as in the paper;
-        * ``"heterophilous"``: those of different ``ndata["label"]`` are;
-        * ``"similar"``: of 16 times as many uniform pairs those whose ``ndata["feat"]`` have the largest cosine;
-        * ``"hubs"``: both ends are drawn in proportion to their in-degree plus one.
+        * ``"uniform"``: all pairs without an edge are equally likely, as in the paper;
+        * ``"heterophilous"``: all such pairs with different ``ndata["label"]`` are equally likely;
+        * ``"similar"``: 16 times as many uniform pairs are drawn, of which those with the largest cosine of
+          ``ndata["feat"]`` are used;
+        * ``"hubs"``: both nodes are drawn in proportion to their in-degree plus one.
 
         Default: ``"uniform"``.
 
     Returns
     -------
     dgl.DGLGraph
-        The old edges in their order, then the new ones, first all :math:`u \to v`, then all :math:`v \to u`.
-        ``edata["noise"]``, bool :math:`(E,)`, marks the new ones (and those that ``g`` had marked). Node data stays;
-        other edge data is zero on new edges.
+        The old edges in their order, then the new ones: all :math:`u \to v`, then all :math:`v \to u`.
+        ``edata["noise"]``, bool :math:`(E,)`, marks the new edges and those already marked in ``g``. Node data is kept;
+        other edge data is zero for new edges.
 
     Notes
     -----
-    A self-loop is never added. An edge in either direction makes a pair linked.
+    Self-loops are never added. A pair with an edge in either direction counts as linked.
 
     Examples
     --------

@@ -14,10 +14,9 @@ from .pickles import read_pickle
 
 
 def read_planetoid(folder: Path, name: str) -> Dataset:
-    """A citation graph, equal to that of DGL's class: edges and their order, row-normalised features, public split.
+    """Reads a citation graph, equal to that of DGL's class: order of edges, row-normalised features, public split.
 
-    Nodes that are in the graph but in no file of features (15 in Citeseer) have features and label 0 and are in no
-    split.
+    Nodes without features (15 in Citeseer) get features and label 0, and are in no split.
     """
     prefix = next(iter(sorted(folder.glob("ind.*.allx"))), folder / f"ind.{name}.allx").name[: -len("allx")]
     x, tx, allx, y, ty, ally, links = (
@@ -28,7 +27,7 @@ def read_planetoid(folder: Path, name: str) -> Dataset:
     feat = np.zeros((num_nodes, x.shape[1]), np.float32)
     onehot = np.zeros((num_nodes, y.shape[1]))
     for rows, features, labels in ((np.arange(allx.shape[0]), allx, ally), (test, tx, ty)):
-        total = features @ np.ones((features.shape[1], 1), features.dtype)  # DGL's order of summing, so its bits
+        total = features @ np.ones((features.shape[1], 1), features.dtype)  # in DGL's order, for equal bits
         feat[rows] = features.multiply(np.divide(1, total, out=np.zeros_like(total), where=total != 0)).toarray()
         onehot[rows] = labels
 
@@ -36,7 +35,7 @@ def read_planetoid(folder: Path, name: str) -> Dataset:
     v = np.fromiter(itertools.chain.from_iterable(links.values()), np.int64)
     both = np.stack([u * num_nodes + v, v * num_nodes + u], 1).ravel()
     edges, first = np.unique(both, return_index=True)
-    edges = edges[np.lexsort((first, edges // num_nodes))]  # DGL's order: by source, then as the file tells them
+    edges = edges[np.lexsort((first, edges // num_nodes))]  # DGL's order: by source, then as in the file
     g = dgl.graph((torch.from_numpy(edges // num_nodes), torch.from_numpy(edges % num_nodes)), num_nodes=num_nodes)
 
     g.ndata["feat"], g.ndata["label"] = torch.from_numpy(feat), torch.from_numpy(onehot.argmax(1))

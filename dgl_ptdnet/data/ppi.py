@@ -15,10 +15,10 @@ from .undirected import undirected
 
 
 def read_ppi(folder: Path, name: str) -> Dataset:
-    """The graphs of the three splits, in that order, with the self-loops of the files.
+    """Reads the graphs of the three splits, in this order, with the self-loops of the files.
 
-    Where ``*_label_exact.npy`` files are beside the labels they become ``ndata["label_exact"]``; without them every
-    label is taken for exact. DGL's own reader needs networkx < 3.4; this one needs none.
+    Files ``*_label_exact.npy`` become ``ndata["label_exact"]``; without them every label counts as exact. DGL's own
+    reader needs networkx < 3.4.
     """
     graphs = []
     for split, prefix in zip(SPLITS, ("train", "valid", "test")):

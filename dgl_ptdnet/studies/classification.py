@@ -1,4 +1,4 @@
-"""Table 3: node classification, every method on three backbones and four data sets."""
+"""Table 3: node classification with every method, three backbones and four data sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of the denoising process: gates of good and bad edges, accuracy, and degrees on the synthetic graph."""
+"""The denoising process on the synthetic graph: gates of good and bad edges, accuracy, and degrees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures, without a screen."""
+"""Figures, drawn without a display."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def subplots(columns: int, width: float = 4.2) -> tuple[Any, Any]:
 
 
 def legend_below(figure: Any, axis: Any) -> None:
-    """One legend for all axes, under them: it covers nothing."""
+    """Draws one legend for all axes, below them."""
     handles, labels = axis.get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), fontsize=7)

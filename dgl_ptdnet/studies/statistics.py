@@ -1,4 +1,4 @@
-"""Tables 1 and 2: the data sets, and their edges between same and different labels."""
+"""Tables 1 and 2: the data sets, and their edges between equal and different labels."""
 
 from __future__ import annotations
 

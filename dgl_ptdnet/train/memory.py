@@ -1,4 +1,4 @@
-"""Memory of large results, kept for the next ones."""
+"""Memory of large results that is kept for the next ones."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 
 
 def keep_freed_memory() -> None:
-    """Lets the process keep up to 256 MB of what is freed, in blocks of up to 32 MB.
+    """Makes the process keep up to 256 MB of freed memory, in blocks of up to 32 MB.
 
-    Each epoch makes the same large results. glibc gives such blocks back to the system as they are freed, and gets them
-    anew: on small graphs touching fresh pages took up to a quarter of an epoch. Without glibc nothing is done.
+    Each epoch allocates large results of the same sizes. By default glibc returns such blocks to the system when they
+    are freed; on small graphs, page faults of the next allocation took up to a quarter of an epoch. This changes malloc
+    for the whole process, so only programs call it, never library code. Without glibc it does nothing.
 
     Examples
     --------

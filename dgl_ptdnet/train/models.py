@@ -1,4 +1,4 @@
-"""Graph networks of any depth, and the gates that each method puts on their edges."""
+"""Graph neural networks of any depth, and the gates that each method puts on their edges."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .settings import Settings
 
 
 class GNN(nn.Module):
-    r"""Convolutions of DGL, one upon the other, each with a gate on its edges.
+    r"""Layers of DGL convolutions, each with a gate on its edges.
 
     Parameters
     ----------
     backbone : str
-        ``"gcn"``, ``"sage"`` (mean), ``"gat"`` or ``"gin"``; or ``"mlp"``, which does not look at edges.
+        ``"gcn"``, ``"sage"`` (mean), ``"gat"`` or ``"gin"``; or ``"mlp"``, which ignores edges.
     in_feats, hidden, out_feats : int
-        Sizes. For gat, ``hidden`` is that of each head.
+        Sizes of the input, of hidden layers and of the output. For gat, ``hidden`` is the size of each head.
     make_gate : callable, optional
         Makes a gate from the size of a layer's input. Default: every gate is 1.
     layers : int
@@ -45,7 +45,7 @@ class GNN(nn.Module):
     Notes
     -----
     Called as ``model(g, x)`` with features :math:`(N, F)`, or with a list of blocks, one for each layer, and the
-    features of the first block's sources. gcn and gat want a graph with self-loops.
+    features of the first block's source nodes. gcn and gat need a graph with self-loops.
 
     Examples
     --------

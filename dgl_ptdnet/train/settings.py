@@ -197,7 +197,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings that a TOML file gives, each known by name."""
+    """The settings in a TOML file. Unknown names are an error."""
     values = read_toml(path)
     _check_names(values, str(path))
     return values
@@ -220,8 +220,8 @@ def to_toml(values: Mapping[str, Any]) -> str:
 
 
 def merged(tables: Mapping[str, Any], key: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a file says for a task, backbone and method: the values at its top, then those of the tables ``[BACKBONE]``,
-    ``[METHOD]``, ``[TASK]`` and ``[METHOD.BACKBONE]``, where later ones count more."""
+    """The values of a file for a task, backbone and method: those at its top, then those of the tables ``[BACKBONE]``,
+    ``[METHOD]``, ``[TASK]`` and ``[METHOD.BACKBONE]``. Later ones take precedence."""
     of_method = tables.get(key["method"], {})
     known = {*TASKS, *BACKBONES, *METHODS}
     values = {name: value for name, value in tables.items() if name not in known}
@@ -233,11 +233,11 @@ def merged(tables: Mapping[str, Any], key: Mapping[str, Any], where: str) -> dic
 
 
 def defaults(given: Mapping[str, Any], folder: Path = DEFAULTS) -> dict[str, Any]:
-    """What the files of a folder say for the data set, task, backbone and method of ``given``.
+    """The defaults in the files of a folder for the data set, task, backbone and method of ``given``.
 
     The files are ``common.toml`` and one named like the data: ``cora.toml``, ``cora+20000.toml`` or ``cora-link.toml``
     (see :class:`DataName`). Values of ``cora+20000.toml`` take precedence over those of ``cora.toml``, and these over
-    ``common.toml``; inside a file :func:`merged` says which table counts. If no file has exactly this amount of noise,
+    ``common.toml``; for the tables of a file see :func:`merged`. If no file has exactly this amount of noise,
     the one with the nearest amount is used.
     """
     key = {name: given.get(name, setting.default) for name, setting in _FIELDS.items()}
@@ -257,14 +257,14 @@ def defaults(given: Mapping[str, Any], folder: Path = DEFAULTS) -> dict[str, Any
 
 
 def resolve(given: Mapping[str, Any] | None = None, /, **more: Any) -> Settings:
-    """Settings from those given and, for all others, the defaults for their data set, method and backbone.
+    """Makes settings from the given ones and, for all others, the defaults of their data set, method and backbone.
 
     Parameters
     ----------
     given : mapping, optional
-        Names and values, as :func:`read_settings` gives them.
+        Names and values, as from :func:`read_settings`.
     **more
-        Others, which count more.
+        More names and values, which take precedence.
 
     Returns
     -------
@@ -284,8 +284,8 @@ def resolve(given: Mapping[str, Any] | None = None, /, **more: Any) -> Settings:
 
 
 def update_defaults(path: Path, method: str, backbone: str, values: Mapping[str, Any]) -> None:
-    """Puts values into the table ``[METHOD.BACKBONE]`` of a defaults file, which is written anew. Comments at its top
-    stay."""
+    """Writes values into the table ``[METHOD.BACKBONE]`` of a file of defaults. Comments at its top are kept, others
+    are lost."""
     _check_names(values, str(path))
     tables = read_toml(path) if path.exists() else {}
     tables.setdefault(method, {})[backbone] = dict(values)

@@ -1,4 +1,4 @@
-"""What is learned from graphs: the labels of nodes, or which nodes are linked."""
+"""The tasks: node classification and link prediction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .settings import Settings
 
 
 class Step(NamedTuple):
-    """What one step of training sees. ``graph`` is a graph, or blocks, one for each layer."""
+    """The input of a training step. ``graph`` is a graph, or a list of blocks, one for each layer."""
 
     part: int
     graph: Any
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """A model's metric and loss on a split, other figures by name, and its output for each graph it was asked about."""
+    """A model's metric and loss on a split, other scores by name, and its output for each graph of the split."""
 
     metric: float
     loss: float
@@ -39,15 +39,15 @@ class Scores(NamedTuple):
 
 
 def with_loops(g: Any, backbone: str) -> Any:
-    """The graph as a backbone wants it. gcn and gat hear a node itself by a self-loop, the last edges of the graph;
-    the others have a path of their own for it."""
+    """The graph with or without self-loops, as the backbone needs it. For gcn and gat they are the last edges of the
+    graph; the other backbones use a node's own features without them."""
     g = dgl.remove_self_loop(g) if g.has_edges_between(g.nodes(), g.nodes()).any() else g
     return dgl.add_self_loop(g) if backbone in ("gcn", "gat") else g
 
 
 @dataclass
 class Part:
-    """One graph of a data set, ready for training: with self-loops where they are wanted, and as it was before."""
+    """One graph of a data set for training: with the self-loops that the backbone needs; ``source`` is the original."""
 
     graph: Any
     x: Any
@@ -61,10 +61,10 @@ class Part:
 
 
 class NodeClassification:
-    """Labels of nodes: accuracy, or micro-F1 where a node has several.
+    """Node classification. The metric is accuracy, or micro-F1 if a node has several labels.
 
-    With several graphs a step is one graph, in an order shuffled anew for each epoch. Where nodes are marked with
-    ``label_exact`` both figures are computed: of the marked ones and of all.
+    With several graphs each step uses one of them, in a random order for each epoch. If nodes are marked with
+    ``label_exact``, scores are computed for the marked nodes and for all.
     """
 
     def __init__(self, data: Dataset, settings: Settings, seed: int) -> None:
@@ -104,14 +104,14 @@ class NodeClassification:
             rows = self.rows["train"][number]
             order = rows[torch.randperm(len(rows), device=rows.device)]
             for nodes in order.split(s.batch_size):
-                with torch_threads(1):  # with several, DGL's samples differ from run to run
+                with torch_threads(1):  # with several threads, DGL's samples differ from run to run
                     inputs, seeds, blocks = sampler.sample(part.graph, nodes.to(part.graph.idtype))
                 target = (torch.arange(len(seeds), device=rows.device), self.labels[number][nodes])
                 yield Step(number, blocks, part.x[inputs.long()], target)
 
     def loss(self, out: Tensor, target: Any) -> tuple[Tensor, Tensor]:
-        """The loss, and counts for :meth:`score`: right, too many, missing. With one label a node, F1 of these is the
-        accuracy."""
+        """The loss, and counts for :meth:`score`: true positives, false positives, false negatives. With one label for
+        each node their F1 is the accuracy."""
         rows, labels = target
         out = out[rows].float()
         if self.multilabel:
@@ -122,8 +122,8 @@ class NodeClassification:
         return functional.cross_entropy(out, labels), torch.stack([len(rows) - wrong, wrong, wrong])
 
     def probabilities(self, out: Tensor) -> Tensor:
-        """Of the answers to what is asked of a node, :math:`(..., N, questions, answers)`: which label it has, or of
-        each label whether it has it."""
+        """Probabilities :math:`(..., N, questions, answers)`. With one label for each node there is one question: which
+        label; with several labels there is a question for each: yes or no."""
         return torch.stack([out, -out], -1).sigmoid() if self.multilabel else out.softmax(-1).unsqueeze(-2)
 
     @staticmethod
@@ -151,17 +151,17 @@ class NodeClassification:
 
 
 class LinkPrediction:
-    """Links of nodes, as GAE learns them: the product of two nodes' embeddings is the logit of a link.
+    """Link prediction as in GAE: the logit of a link is the inner product of two nodes' embeddings.
 
-    85 % of the linked pairs are for training, 5 % for validation, 10 % for the test. The network, its gates and what
-    gates are biased by see the training graph only. In training every linked pair stands against a random pair.
+    85 % of the linked pairs are for training, 5 % for validation, 10 % for the test. The network, its gates and their
+    bias see the training graph only. In training each linked pair is compared with a random pair.
     """
 
     metric, chance, multilabel = "AUC", 0.5, False
 
     def __init__(self, data: Dataset, settings: Settings, seed: int) -> None:
         if settings.batch_size:
-            raise ValueError("link prediction takes the whole graph: leave out batch_size")
+            raise ValueError("link prediction uses the whole graph in each step: leave out batch_size")
         if settings.consistency_temperature:
             raise ValueError(
                 "consistency_temperature is for node classification, where outputs are probabilities: leave it at 0"
@@ -191,7 +191,7 @@ class LinkPrediction:
 
     def loss(self, out: Tensor, target: Any) -> tuple[Tensor, Tensor]:
         linked, others = (edge_dot(index, out.float(), out.float()) for index in (self.linked, target))
-        right = (linked.detach() > others.detach()).sum()  # of pairs of pairs: an estimate of the AUC
+        right = (linked.detach() > others.detach()).sum()  # an estimate of the AUC
         wrong = len(linked) - right
         loss = functional.softplus(-linked).mean() + functional.softplus(others).mean()
         return loss, torch.stack([right, wrong, wrong])
@@ -211,7 +211,7 @@ class LinkPrediction:
 
 
 def make_task(data: Dataset, settings: Settings, seed: int) -> NodeClassification | LinkPrediction:
-    """The task that the settings name."""
+    """The task of the settings."""
     if settings.device != "cpu":
         try:
             dgl.rand_graph(2, 2).to(settings.device)

@@ -91,7 +91,7 @@ def break_graph(g, how):
         ("two masks", '"test_mask" is missing. Give all three masks, or none'),
         ("overlap", "node 1 is in more than one"),
         ("empty", '"val_mask" is empty'),
-        ("masked unknown", "node 7 is in a mask, but its label is not known"),
+        ("masked unknown", "node 7 is in a mask, but its label is unknown"),
     ],
 )
 def test_a_graph_with_a_wrong_field_is_told_what_to_do(how, message, tmp_path):

@@ -12,7 +12,7 @@ import dgl_ptdnet as ptd
 from dgl_ptdnet.data import Dataset
 from dgl_ptdnet.train.loop import Trainer
 from dgl_ptdnet.train.results import BestState, Epoch
-from dgl_ptdnet.train.tasks import NodeClassification, make_task
+from dgl_ptdnet.train.tasks import NodeClassification, Scores, make_task
 
 
 def test_draws_are_drawn_to_their_mean():
@@ -290,3 +290,14 @@ def test_the_sage_of_ptdnet_plus_divides_by_at_least_one(method, floor):
     means = sums / total.clamp(min=floor or 1e-12)[:, None]
     want = conv.fc_self(x) + conv.fc_neigh(means)
     torch.testing.assert_close(layer(g, x), want, rtol=1e-4, atol=1e-5)
+
+
+def test_the_best_epoch_has_the_best_metric_then_the_least_loss(monkeypatch):
+    scripted = [(0.5, 1.0), (0.6, 2.0), (0.6, 1.5), (0.6, 1.5), (0.5, 0.1)]
+    t = trainer(method="basic", epochs=5)
+    scores = iter(scripted)
+    monkeypatch.setattr(t, "evaluate", lambda split: Scores(*next(scores), {}, {}))
+    while not t.done:
+        t.run_epoch()
+    assert [(row.val, row.val_loss) for row in t.history] == scripted
+    assert (t.best.epoch, t.best.val, t.best.val_loss) == (2, 0.6, 1.5)
