@@ -208,6 +208,7 @@ def _add_settings(parser: argparse.ArgumentParser, **defaults: Any) -> None:
     parser.add_argument("--config", metavar="FILE", help="TOML file of settings; flags override it")
     _add_data_dir(parser)
     groups = {name: parser.add_argument_group(name) for name in GROUPS}
+    parser.usage = f"{parser.prog} [options]"  # there are too many to list twice
     parser.epilog = (
         "Defaults are those of the program; the files in dgl_ptdnet/defaults have others for some data sets, methods\n"
         f"and backbones.\n\n{parser.epilog}"

@@ -1,5 +1,6 @@
 """Running studies, and the page about them."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from dgl_ptdnet.studies import STUDIES, classification, rank_k, reproduce
 from dgl_ptdnet.studies.jobs import Plan
 from dgl_ptdnet.studies.page import page_text, study, write_page
 from dgl_ptdnet.studies.records import Records
+from dgl_ptdnet.studies.search import Cell, SearchRecord, Trial
 from dgl_ptdnet.train.atomic import locked
 
 ROOT = Path(__file__).parents[2]
@@ -93,3 +95,18 @@ def test_a_data_set_that_no_run_is_on_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is no search for 'coar'"):
         reproduce(searching=True, datasets=["cora", "coar"], out=tmp_path)
     assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_a_page_says_of_searches_only_what_its_records_say(tmp_path):
+    records = Records(tmp_path)
+    assert "search_history" not in page_text(Plan(), records)
+    assert "trials (seeds)" not in page_text(Plan(), records)
+    cells = [("basic", 3, 2), ("ptdnet", 3, 2), ("mlp", 5, 1)]
+    for method, trials, seeds in cells:
+        tried = tuple(Trial({"lr": 0.1}, (0.5,) * seeds, (1.0,) * seeds) for _ in range(trials))
+        with open(tmp_path / "search.jsonl", "a") as file:
+            file.write(json.dumps(SearchRecord(Cell("mine", "gcn", method), 0, tried).to_json()) + "\n")
+    assert "| mine | 3 (2) | mlp with gcn: 5 (1) |" in page_text(Plan(), records)
+    (tmp_path / "search_history.md").write_text("...")
+    write_page(tmp_path / "results.md", Plan(), records)
+    assert "[search_history.md](search_history.md)" in (tmp_path / "results.md").read_text()
