@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .baselines import NeuralSparse as NeuralSparse
     from .conv import Denoised as Denoised
     from .conv import denoise as denoise
+    from .denoiser import Denoiser as Denoiser
     from .gate import EdgeGate as EdgeGate
     from .low_rank import LowRank as LowRank
     from .ops import *  # noqa: F403
@@ -38,6 +39,7 @@ _HOMES = {  # module: the public names that it holds
     "agreement": "Agreement",
     "baselines": "DropEdge NeuralSparse",
     "conv": "Denoised denoise",
+    "denoiser": "Denoiser",
     "gate": "EdgeGate",
     "low_rank": "LowRank",
     "ops": "EdgeIndex aggregate attention attention_v2 build_info degrees edge_dot edge_gate maximum normalize "

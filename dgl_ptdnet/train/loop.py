@@ -66,7 +66,7 @@ class Trainer:
         groups.append({"params": of_gates, "lr": s.gate_lr, "weight_decay": 0.0})
         if self.bias is not None and self.bias.agreement is not None:
             options = {"lr": s.agreement_lr, "weight_decay": s.agreement_weight_decay}
-            groups.append({"params": list(self.bias.agreement.parameters()), **options})
+            groups.append({"params": list(self.bias.parameters()), **options})
         return torch.optim.Adam(groups, lr=s.lr, weight_decay=s.weight_decay)
 
     def _seed(self, number: int) -> None:
@@ -111,8 +111,6 @@ class Trainer:
         tau = temperature(epoch, start=s.tau, decay=s.tau_decay, minimum=s.tau_minimum)
         set_temperature(self.model, tau)
         self.optimizer.param_groups[1]["lr"] = s.gate_lr * min(1.0, (epoch + 1) / max(1, s.gate_warm_up))
-        if self.bias is not None:
-            self.bias.begin(epoch)
         counts, losses = torch.zeros(3, dtype=torch.int64, device=s.device), []
         for step in self.task.steps():
             loss, counted = self.train_step(step)
@@ -124,14 +122,14 @@ class Trainer:
             losses.append(loss)
             counts += counted
         scores = self.evaluate("val")
-        if self.bias is not None:
-            self.bias.observe(scores.outputs)
         if self.teacher is not None:
             self.teacher.observe(scores.outputs[0].float().softmax(1))
         if self.best is None or (scores.metric, -scores.loss) > (self.best.val, -self.best.val_loss):
             logits = None if self.bias is None or self.bias.agreement is None else self.bias.logits
             model = copy.deepcopy(_weights(self.model))
             self.best = BestState(epoch, scores.metric, scores.loss, model, logits)
+        if self.bias is not None:
+            self.bias.step(scores.outputs)
         figures = self._gate_figures(scores)
         row = Epoch(
             epoch=epoch,
@@ -170,7 +168,7 @@ class Trainer:
         if s.method in LEARNED:
             loss = loss + penalty(self.model, edges=s.l0_weight, rank=s.rank_weight, per_edge=True)
         if self.bias is not None:
-            loss = loss + self.bias.loss(self.epoch)
+            loss = loss + self.bias.loss()
         return loss, counts
 
     def _distance(self, draws: list[Tensor]) -> Tensor:

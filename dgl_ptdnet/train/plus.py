@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..agreement import Agreement
-from ..graph import edge_ids, edges_of
+from ..denoiser import Denoiser
+from ..graph import edges_of
 from ..prior import CAP, Prior, density_prior
 from .settings import Settings
 
@@ -23,39 +24,47 @@ class EdgeBias(nn.Module):
     def __init__(self, task: Any, settings: Settings, seed: int) -> None:
         super().__init__()
         self.parts = task.parts
-        self.priors = [_prior(part.graph, settings.prior, seed) for part in self.parts]
-        self.agreement = None
+        agreement = None
         if settings.agreement and settings.task == "node" and not task.multilabel and len(self.parts) == 1:
-            g = self.parts[0].graph
-            nodes = (g.ndata["feat"], g.ndata["label"], g.ndata["train_mask"])
-            self.agreement = Agreement(*nodes, task.out_feats, **agreement_options(settings))
+            nodes = self.parts[0].graph.ndata
+            nodes = (nodes["feat"], nodes["label"], nodes["train_mask"])
+            agreement = Agreement(*nodes, task.out_feats, **agreement_options(settings))
+        priors = [_prior(part.graph, settings.prior, seed) for part in self.parts]
+        self.denoisers = [Denoiser.of_prior(part.graph, p, agreement) for part, p in zip(self.parts, priors)]
+        self.learned = nn.ModuleList(self.denoisers)  # for their parameters and state
         self.part = 0
-        self.set_logits([prior.logit for prior in self.priors])
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What learns beside the network, if anything does."""
+        return self.denoisers[0].agreement
+
+    @property
+    def logits(self) -> list[Tensor]:
+        """The log-odds of each graph's edges."""
+        return [denoiser.bias for denoiser in self.denoisers]
 
     def set_logits(self, logits: list[Tensor]) -> None:
         """Sets the log-odds of each graph's edges."""
-        self.logits = [logit.to(part.graph.device) for part, logit in zip(self.parts, logits)]
+        for denoiser, logit in zip(self.denoisers, logits):
+            denoiser.bias = logit.to(denoiser.bias.device)
 
     def forward(self, g: Any) -> Tensor:
         """The log-odds of every edge of a graph or block, :math:`(E,)`."""
         edges = edges_of(g)
         if edges.sampled:
-            return self.logits[self.part][edge_ids(g)]
-        return next(logit for part, logit in zip(self.parts, self.logits) if edges_of(part.graph) is edges)
+            return self.denoisers[self.part](g)
+        known = [denoiser for part, denoiser in zip(self.parts, self.denoisers) if edges_of(part.graph) is edges]
+        return known[0](g)
 
-    def begin(self, epoch: int) -> None:
-        """Sets the log-odds for an epoch."""
-        if self.agreement is not None:
-            self.set_logits([self.agreement.edge_bias(self.parts[0].graph, self.priors[0], epoch)])
-
-    def loss(self, epoch: int) -> Any:
+    def loss(self) -> Tensor:
         """What agreement learns by, apart from the task."""
-        return 0 if self.agreement is None else self.agreement.loss(epoch)
+        return self.denoisers[0].loss()
 
-    def observe(self, outputs: dict[int, Tensor]) -> None:
-        """The network's outputs in evaluation."""
+    def step(self, outputs: dict[int, Tensor]) -> None:
+        """Ends an epoch, with the network's outputs in evaluation."""
         if self.agreement is not None:
-            self.agreement.observe(outputs[0].float().softmax(1))
+            self.denoisers[0].step(outputs[0].float().softmax(1))
 
 
 def agreement_options(settings: Settings) -> dict[str, Any]:
