@@ -4,6 +4,8 @@ python tests/mutants.py                         every mutant of every room: hour
 python tests/mutants.py gate conv               of some rooms
 python tests/mutants.py --sample 200 --seed 1   a random part of them
 python tests/mutants.py --list                  those that survived so far, as entries for tests/mutants.toml
+python tests/mutants.py --record 40             choose mutants for tests/mutants_sample.json, each with its killer
+python tests/mutants.py --check                 whether each of these is still killed, by that test: make test does this
 
 A mutant that no test notices survives. Either a new test kills it, or tests/mutants.toml names it as equivalent, with
 the reason: no input can tell it from the original. Results are kept in out/mutants, by the fingerprint of all sources
@@ -39,6 +41,9 @@ ROOMS = ("gate", "mlp", "regularizers", "graph", "conv", "low_rank", "sparse", "
 LEFT_OUT = ("ops", "cuda", "cpp", "emulation", "studies", "test_docs.py", "test_mutants.py", "test_architecture.py",
             "test_aggregate.py", "test_attention.py", "test_edge_gate.py", "test_linear.py", "test_cpp.py",
             "test_cuda_compile.py", "test_cuda_emulated.py", "test_cuda_message.py", "test_studies.py")  # fmt: skip
+FOLDER = ROOT / "out" / "mutants"
+LOG = FOLDER / "results.jsonl"
+SAMPLE = ROOT / "tests" / "mutants_sample.json"
 SKIPPED = ("__repr__", "extra_repr", "__dir__")
 BUDGET = 15.0  # seconds of tests for a mutant
 PATIENCE = 20.0  # seconds that a mutant gets beside three times what its tests take
@@ -238,6 +243,17 @@ def in_child(work: Callable[[], int], log: str = os.devnull) -> int:
         os._exit(code)
 
 
+class _Killer:
+    """A pytest plugin that writes down the test that failed."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.file.write_text(report.nodeid)
+
+
 class _WhoRunsWhat:
     """A pytest plugin that records which lines of the package each test executes, and how long it takes."""
 
@@ -251,14 +267,14 @@ class _WhoRunsWhat:
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
 
 
-def measure_coverage(folder: Path) -> dict[str, Any]:
+def measure_coverage() -> dict[str, Any]:
     """``seconds`` of each test, and for each file and line the tests that execute it; kept until something changes."""
     tests = [path for path in sorted((ROOT / "tests").iterdir())
              if path.name not in LEFT_OUT and (path.is_dir() or path.name.startswith("test_"))]  # fmt: skip
     tests = [path for path in tests if path.is_file() or any(path.rglob("test_*.py"))]
-    file = folder / f"coverage-{fingerprint()}.json"
+    file = FOLDER / f"coverage-{fingerprint()}.json"
     if not file.exists():
-        report = folder / "coverage.tmp"
+        report = FOLDER / "coverage.tmp"
 
         def work() -> int:
             import coverage
@@ -274,7 +290,7 @@ def measure_coverage(folder: Path) -> dict[str, Any]:
             return code
 
         print("running every test once, to see which lines it executes", flush=True)
-        log = folder / "coverage.log"
+        log = FOLDER / "coverage.log"
         if os.waitstatus_to_exitcode(os.waitpid(in_child(work, str(log)), 0)[1]) or not report.exists():
             raise SystemExit(f"the tests fail without any fault, see {log}: mend them first")
         os.replace(report, file)
@@ -284,7 +300,8 @@ def measure_coverage(folder: Path) -> dict[str, Any]:
 def fingerprint() -> str:
     known = hashlib.blake2b(digest_size=8)
     for path in sorted([*(ROOT / "dgl_ptdnet").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
-        known.update(path.read_bytes())
+        if path.name not in ("mutants.py", "test_mutants.py"):
+            known.update(path.read_bytes())
     return known.hexdigest()
 
 
@@ -304,33 +321,34 @@ def tests_for(mutant: Mutant, coverage: dict[str, Any]) -> list[str]:
     return [test for test, total in zip(found, spent) if total <= BUDGET or test is found[0]]
 
 
-def run(mutants: list[Mutant], coverage: dict[str, Any], jobs: int, told: Callable[[Mutant, str], None]) -> None:
-    """Tells of each mutant: killed, timeout, survived, or untested where no test executes its file."""
-    waiting, running = list(reversed(mutants)), {}
+def run(work: list[tuple[Mutant, list[str], float]], jobs: int, told: Callable[[Mutant, str, str], None]) -> None:
+    """Runs each mutant's tests for at most so many seconds. Tells of it: killed and by which test, timeout, survived,
+    or untested where it has no tests."""
+    waiting, running = list(reversed(work)), {}
     while waiting or running:
         while waiting and len(running) < jobs:
-            mutant = waiting.pop()
-            tests = tests_for(mutant, coverage)
+            mutant, tests, limit = waiting.pop()
             if not tests:
-                told(mutant, "untested")
+                told(mutant, "untested", "")
                 continue
-            limit = PATIENCE + 3 * sum(coverage["seconds"].get(test, 0.0) for test in tests)
+            killer = FOLDER / f"killer-{len(waiting)}"
 
-            def work(mutant: Mutant = mutant, tests: list[str] = tests) -> int:
+            def child(mutant: Mutant = mutant, tests: list[str] = tests, killer: Path = killer) -> int:
                 sys.meta_path.insert(0, _Faulty(mutant.module, mutant.number))
-                return run_tests(tests)
+                return run_tests(tests, [_Killer(killer)])
 
-            running[in_child(work)] = (mutant, time.monotonic() + limit)
-        for number, (mutant, end) in list(running.items()):
+            running[in_child(child)] = (mutant, time.monotonic() + limit, killer)
+        for number, (mutant, end, killer) in list(running.items()):
             done, status = os.waitpid(number, os.WNOHANG)
             if done:
                 code = os.waitstatus_to_exitcode(status)
-                told(mutant, "survived" if code == 0 else "killed")
+                told(mutant, "survived" if code == 0 else "killed", killer.read_text() if killer.exists() else "")
+                killer.unlink(missing_ok=True)
             elif time.monotonic() > end:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(number, signal.SIGKILL)
                 os.waitpid(number, 0)
-                told(mutant, "timeout")
+                told(mutant, "timeout", "")
             else:
                 continue
             del running[number]
@@ -353,6 +371,40 @@ def all_mutants(rooms: list[str]) -> list[Mutant]:
     return [mutant for room in rooms for module in modules_of(room) for mutant in mutate(module)[1]]
 
 
+def record(number: int, seed: int) -> int:
+    """Chooses killed mutants, with the tests that killed them."""
+    mutants = {mutant.key for mutant in all_mutants(list(ROOMS))}
+    killed = {}
+    for line in LOG.read_text().splitlines():
+        entry = json.loads(line)
+        if entry["outcome"] == "killed" and entry["killer"] and entry["key"] in mutants:
+            killed[entry["key"]] = entry["killer"]
+    chosen = random.Random(seed).sample(sorted(killed.items()), min(number, len(killed)))
+    SAMPLE.write_text(json.dumps(dict(sorted(chosen)), indent=1) + "\n")
+    print(f"{len(chosen)} of {len(killed)} killed mutants, see {SAMPLE}")
+    return 0
+
+
+def check(jobs: int) -> int:
+    """Whether the mutants of the sample are still killed, each by its test."""
+    load_libraries()
+    killers = json.loads(SAMPLE.read_text())
+    mutants = [mutant for mutant in all_mutants(list(ROOMS)) if mutant.key in killers]
+    survivors = []
+
+    def told(mutant: Mutant, outcome: str, killer: str) -> None:
+        if outcome == "survived":
+            survivors.append(f"{mutant.key}: {killers[mutant.key]} passes")
+
+    run([(mutant, [killers[mutant.key]], 6 * PATIENCE) for mutant in mutants], jobs, told)
+    print(*survivors, f"{len(mutants)} of {len(killers)} mutants of the sample are left, {len(survivors)} survived",
+          sep="\n")  # fmt: skip
+    if len(mutants) < 0.7 * len(killers):
+        print("The sources have changed too much for the sample: choose another with tests/mutants.py --record 40")
+        return 1
+    return int(bool(survivors))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"default: {' '.join(ROOMS)}")
@@ -360,18 +412,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the draw; default: 0")
     parser.add_argument("--jobs", type=int, default=2, help="processes; default: 2")
     parser.add_argument("--list", action="store_true", help="run nothing, list the survivors that are not explained")
+    parser.add_argument("--record", type=int, metavar="N", help="choose N killed mutants for the sample of make test")
+    parser.add_argument("--check", action="store_true", help="run that sample alone")
     arguments = parser.parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if arguments.check:
+        return check(arguments.jobs)
+    if arguments.record:
+        return record(arguments.record, arguments.seed)
     unknown = set(arguments.rooms) - set(ROOMS)
     if unknown:
         parser.error(f"there is no room {', '.join(sorted(unknown))}; there are: {', '.join(ROOMS)}")
     mutants = all_mutants(arguments.rooms or list(ROOMS))
     if arguments.sample:
         mutants = random.Random(arguments.seed).sample(mutants, min(arguments.sample, len(mutants)))
-    folder = ROOT / "out" / "mutants"
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "results.jsonl"
     known = {}
-    for line in log.read_text().splitlines() if log.exists() else []:
+    for line in LOG.read_text().splitlines() if LOG.exists() else []:
         entry = json.loads(line)
         known[entry["key"], entry["source"]] = entry["outcome"]
     source = {module: hashlib.blake2b(path_of(module).read_bytes(), digest_size=8).hexdigest()
@@ -384,17 +440,17 @@ def main() -> int:
     reasons = explained()
     if not arguments.list:
         load_libraries()
-        coverage = measure_coverage(folder)
+        coverage = measure_coverage()
         missing = [m for m in mutants if outcome_of(m) not in ("killed", "timeout") and m.key not in reasons]
         print(f"{len(mutants)} mutants, {len(missing)} to try", flush=True)
         begin, done = time.monotonic(), 0
 
-        def told(mutant: Mutant, outcome: str) -> None:
+        def told(mutant: Mutant, outcome: str, killer: str) -> None:
             nonlocal done
             done += 1
             known[mutant.key, source[mutant.module]] = outcome
-            with open(log, "a") as file:
-                entry = {"key": mutant.key, "source": source[mutant.module], "outcome": outcome, "line": mutant.line}
+            entry = {"key": mutant.key, "source": source[mutant.module], "outcome": outcome, "killer": killer}
+            with open(LOG, "a") as file:
                 file.write(json.dumps(entry) + "\n")
             if outcome not in ("killed", "timeout"):
                 print(f"{outcome}: {mutant.key} (line {mutant.line})", flush=True)
@@ -402,7 +458,11 @@ def main() -> int:
                 left = (time.monotonic() - begin) / done * (len(missing) - done)
                 print(f"{done} of {len(missing)}, about {left / 60:.0f} minutes left", flush=True)
 
-        run(missing, coverage, arguments.jobs, told)
+        work = []
+        for mutant in missing:
+            tests = tests_for(mutant, coverage)
+            work.append((mutant, tests, PATIENCE + 3 * sum(coverage["seconds"].get(test, 0.0) for test in tests)))
+        run(work, arguments.jobs, told)
     of = {mutant.key: outcome_of(mutant) for mutant in mutants}
     counts = {name: sum(outcome == name for outcome in of.values()) for name in ("killed", "timeout")}
     equivalent = sum(key in reasons for key in of)
