@@ -16,7 +16,7 @@ def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any]
     package : str
         The package's ``__name__``.
     modules : mapping
-        The module, relative to the package, of every name.
+        The module, relative to the package, of every name; "" for a name that is a module itself.
 
     Examples
     --------
@@ -29,6 +29,8 @@ def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any]
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if not modules[name]:
+            return import_module(f".{name}", package)
         value = getattr(import_module(f".{modules[name]}", package), name)
         setattr(sys.modules[package], name, value)
         return value

@@ -11,7 +11,7 @@ from torch.nn import functional
 from .graph import edges_of
 from .ops import EdgeIndex, edge_dot
 from .prior import CAP, Prior
-from .sparse import cheapest, dropout
+from .sparse import dropout, sparse_if_faster
 
 
 class Agreement(nn.Module):
@@ -109,7 +109,7 @@ class Agreement(nn.Module):
             raise ValueError(f"homophily must be in (0, 1), momentum in [0, 1); got {homophily} and {momentum}")
         if warmup < 0 or ramp < 0:
             raise ValueError(f"warmup and ramp must not be negative; got {warmup} and {ramp}")
-        self.x = cheapest(functional.normalize(x.detach().float(), dim=1))
+        self.x = sparse_if_faster(functional.normalize(x.detach().float(), dim=1))
         self.hidden, self.out = nn.Linear(x.shape[1], hidden), nn.Linear(hidden, num_classes)
         self.dropout, self.homophily, self.warmup, self.ramp, self.momentum = dropout, homophily, warmup, ramp, momentum
         self.register_buffer("average", torch.zeros(len(x), num_classes))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .gate import Gate
-from .graph import edge_ids, edges_of, pair_of
+from .graph import edge_ids, edges_of, split_features
 from .mlp import EdgeMLP
 from .ops import EdgeIndex, acc_dtype, degrees, edge_gate, edge_scores, uniform
 
@@ -51,7 +51,7 @@ class DropEdge(Gate):
 
     def forward(self, g: Any, h: Any) -> Tensor:
         edges = edges_of(g)
-        index, like = edges.index, pair_of(g, h)[0]
+        index, like = edges.index, split_features(g, h)[0]
         noise = self.draw()
         acc = acc_dtype(like)
         if noise is None or self.p == 0:
@@ -110,7 +110,7 @@ class NeuralSparse(Gate):
     def forward(self, g: Any, h: Any) -> Tensor:
         edges = edges_of(g)
         index = edges.index
-        h_src, h_dst = pair_of(g, h)
+        h_src, h_dst = split_features(g, h)
         p, q, w = self.mlp(h_src, h_dst, not isinstance(h, tuple))
         keys = edge_scores(index, p, q, w)
         noise = self.draw()

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .graph import Edges, edge_ids, edges_of, pair_of, shared_ids
+from .graph import Edges, edge_ids, edges_of, shared_ids, split_features
 from .low_rank import LowRank
 from .mlp import EdgeMLP, NoMLP
 from .ops import EdgeIndex, acc_dtype, edge_dot, edge_gate
 
 
-class Gates(NamedTuple):
-    """What a gate returned, with what belongs to it."""
+class GateCall(NamedTuple):
+    """The result of a gate's last call."""
 
     edges: Edges
     z: Tensor  # [E]
@@ -37,7 +37,7 @@ class Gate(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("noise", torch.stack([torch.randint(2**63 - 1, ()), torch.zeros((), dtype=torch.int64)]))
-        self.last: Gates | None = None
+        self.last: GateCall | None = None
 
     def draw(self) -> Tensor | None:
         """Seed and offset of a new draw in training, None in evaluation."""
@@ -50,7 +50,7 @@ class Gate(nn.Module):
     def remember(self, edges: Edges, z: Tensor) -> Tensor:
         """Stores the gates of a call, and returns them. Those of self-loops become 1, unless ``self_loops``."""
         z = z if self.self_loops else edges.open_loops(z)
-        self.last = Gates(edges, z, None)
+        self.last = GateCall(edges, z, None)
         return z
 
     @property
@@ -90,7 +90,8 @@ class Gated(nn.Module):
         super().__init__()
         self.gates: Tensor | None = None
 
-    def call_gate(self, g: Any, h: Any, *rows: Any) -> Tensor:
+    def use_gate(self, g: Any, h: Any, *rows: Any) -> Tensor:
+        """The gates of a call, which it remembers."""
         self.gates = call_gate(self.gate, g, h, *rows)
         return self.gates
 
@@ -188,8 +189,12 @@ class EdgeGate(Gate):
         rank_k: int = 1,
     ) -> None:
         super().__init__()
-        if not (gamma < 0 and zeta > 1 and tau > 0):
-            raise ValueError(f"gamma < 0, zeta > 1 and tau > 0 are needed; got {gamma}, {zeta} and {tau}")
+        if not (gamma < 0 and zeta > 1):
+            raise ValueError(
+                f"gamma must be below 0 and zeta above 1, to reach gates of 0 and 1; got {gamma} and {zeta}"
+            )
+        if not tau > 0:
+            raise ValueError(f"tau must be positive; got {tau}")
         self.mlp = EdgeMLP(in_feats, hidden, tower, symmetric)
         self.c = nn.Parameter(torch.tensor(float(bias)))
         self.edge_map = nn.Linear(edge_feats, 1, bias=False) if edge_feats else None
@@ -203,7 +208,7 @@ class EdgeGate(Gate):
         """Weights and biases of the linear maps that the gate applies to its input first; none where it does something
         else first. A layer with the same input computes them together with its own and passes the result as ``rows``.
         """
-        return [] if self.normalize or self.mlp.tower_src is not None else self.mlp.maps()
+        return [] if self.normalize else self.mlp.maps()
 
     def forward(self, g: Any, h: Tensor | tuple[Tensor, Tensor], rows: tuple[Tensor, Tensor] | None = None) -> Tensor:
         """The gate of every edge.
@@ -216,7 +221,7 @@ class EdgeGate(Gate):
             Node features :math:`(N, F)`, or a pair: those of the sources and of the destinations. A block takes its
             sources' features or a pair.
         rows : tuple[torch.Tensor, torch.Tensor], optional
-            The results of :meth:`maps`, where they are computed already.
+            The features after the linear maps of :meth:`maps`, if the caller has computed them. Default: None.
 
         Returns
         -------
@@ -235,13 +240,13 @@ class EdgeGate(Gate):
         self, edges: Edges, g: Any, chosen: Any, h: Any, ids: Tensor | None, rows: tuple[Tensor, Tensor] | None = None
     ) -> Tensor:
         """The gates of ``edges``: all edges of the graph, or those that ``chosen`` numbers."""
-        h_src, h_dst = pair_of(g, h)
+        h_src, h_dst = split_features(g, h)
         if self.normalize:
             h_src, h_dst = _normalized(h_src, h_dst, isinstance(h, tuple))
         p, q, w = self.mlp(h_src, h_dst, not isinstance(h, tuple), rows)
         bias = None
         if self.similarity is not None:
-            bias = self.similarity * self._cosine(edges.index, h_src, h_dst)
+            bias = self.similarity * self._cosine(edges.index, h, h_src, h_dst)
         if self.edge_map is not None:
             feats = self._edge_features(g)[chosen]
             bias = self.edge_map(feats).squeeze(1) + (0 if bias is None else bias)
@@ -259,7 +264,7 @@ class EdgeGate(Gate):
             index=edges.index,
             penalty=True,
         )
-        self.last = Gates(edges, z, penalty)
+        self.last = GateCall(edges, z, penalty)
         return z
 
     def _edge_features(self, g: Any) -> Tensor:
@@ -271,17 +276,18 @@ class EdgeGate(Gate):
         feats = g.edata[self.edge_field]
         return feats[:, None] if feats.dim() == 1 else feats
 
-    def _cosine(self, index: EdgeIndex, h_src: Tensor, h_dst: Tensor) -> Tensor:
-        """The cosine of the ends' features, kept for the last features and edges where the features do not learn."""
-        learns = h_src.requires_grad or h_dst.requires_grad
-        versions = (h_src._version, h_dst._version, h_dst.data_ptr())
+    def _cosine(self, index: EdgeIndex, h: Any, h_src: Tensor, h_dst: Tensor) -> Tensor:
+        """The cosine of the ends' features. For features that do not learn it is kept, until others come."""
+        given = h if isinstance(h, tuple) else (h,)
+        learns, versions = any(x.requires_grad for x in given), [x._version for x in given]
         if not learns and self._cosines:
-            rows, edges, known, cosines = self._cosines
-            if rows() is h_src and edges() is index and known == versions:
+            known, edges, then, cosines = self._cosines
+            same = len(known) == len(given) and all(old() is new for old, new in zip(known, given))
+            if same and edges() is index and then == versions:
                 return cosines
-        source, destination = (functional.normalize(h, dim=1) for h in (h_src, h_dst))
+        source, destination = (functional.normalize(x, dim=1) for x in (h_src, h_dst))
         cosines = edge_dot(index, source, destination)
-        self._cosines = () if learns else (weakref.ref(h_src), weakref.ref(index), versions, cosines)
+        self._cosines = () if learns else ([weakref.ref(x) for x in given], weakref.ref(index), versions, cosines)
         return cosines
 
     def hook(self, node_field: str, edge_field: str) -> Callable[[Any], dict[str, Tensor]]:

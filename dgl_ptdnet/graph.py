@@ -58,7 +58,7 @@ class Edges:
         return pair_ids(self.index.src, self.index.dst)
 
     @cached_property
-    def any_without_edges(self) -> bool:
+    def has_destination_without_edges(self) -> bool:
         """Whether a destination has no edge at all."""
         return bool((self.index.tensors.in_ptr.diff() == 0).any())
 
@@ -107,7 +107,7 @@ def _same(index: EdgeIndex, src: Tensor, dst: Tensor, sizes: tuple[int, int]) ->
     return ours == theirs and (index.num_src, index.num_dst) == sizes and len(src) > 0
 
 
-def pair_of(g: Any, h: Any) -> tuple[Tensor, Tensor]:
+def split_features(g: Any, h: Any) -> tuple[Tensor, Tensor]:
     """The features of sources and destinations: ``h`` itself if it is a pair, else split as DGL's own layers do."""
     if isinstance(h, tuple):
         return h
@@ -128,11 +128,16 @@ def edge_ids(g: Any) -> Tensor | None:
 
 
 def shared_ids(g: Any) -> Tensor:
-    """The same for gates that are equal in both directions: the id of the pair of nodes that an edge joins, with the
-    numbers that the nodes have in the whole graph."""
+    """The ids that key the draws of symmetric gates: those of the node pairs, by the numbers that the nodes have in the
+    whole graph."""
     edges = edges_of(g)
     if not edges.same_nodes:
         raise ValueError("symmetric=True needs a graph whose edges join nodes of one set; this edge type joins two")
+    if ID not in g.srcdata and g.is_block:
+        raise ValueError(
+            "symmetric=True needs the numbers that a block's nodes have in the whole graph. Set "
+            "block.srcdata[dgl.NID]: DGL's samplers do"
+        )
     if ID not in g.srcdata:
         return edges.pairs
     nodes = g.srcdata[ID]  # the destinations of a block are the first of its sources

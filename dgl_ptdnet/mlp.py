@@ -57,23 +57,26 @@ class EdgeMLP(nn.Module):
                 tower.reset_parameters()
 
     def maps(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Weights and biases of the two linear maps from features, or a tower's output, to rows: p, then q."""
+        """Weights and biases of the two linear maps from features to rows p and q; none where towers come first."""
+        return [] if self.tower_src is not None else self._maps()
+
+    def _maps(self) -> list[tuple[Tensor, Tensor | None]]:
         return [(self.weight_src, self.bias), (self.weight_dst, None)]
 
     def rows(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Rows p and q of all nodes."""
         if self.tower_src is None:
-            source, destination = linear_maps(h, self.maps())
+            source, destination = linear_maps(h, self._maps())
             return source, destination
         return self.as_source(h), self.as_destination(h)
 
     def as_source(self, h: Tensor) -> Tensor:
         h = h if self.tower_src is None else torch.relu(self.tower_src(h))
-        return linear_maps(h, self.maps()[:1])[0]
+        return linear_maps(h, self._maps()[:1])[0]
 
     def as_destination(self, h: Tensor) -> Tensor:
         h = h if self.tower_dst is None else torch.relu(self.tower_dst(h))
-        return linear_maps(h, self.maps()[1:])[0]
+        return linear_maps(h, self._maps()[1:])[0]
 
     def forward(
         self, h_src: Tensor, h_dst: Tensor, shared: bool, rows: tuple[Tensor, Tensor] | None = None
@@ -96,7 +99,10 @@ class EdgeMLP(nn.Module):
         """
         for name, h, size in (("source", h_src, self.in_feats[0]), ("destination", h_dst, self.in_feats[1])):
             if h.dim() != 2 or h.shape[1] != size:
-                raise ValueError(f"the gate takes {name} features [N, {size}]; got shape {tuple(h.shape)}")
+                raise ValueError(
+                    f"the gate takes {name} features [N, {size}]; got shape {tuple(h.shape)}. Make the gate with "
+                    f"in_feats={h.shape[-1] if h.dim() else 1}, or pass other features"
+                )
         w = self.weight_src.new_ones(1) if self.w is None else self.w
         if shared:
             source, destination = rows or self.rows(h_src)
@@ -115,7 +121,11 @@ class NoMLP(nn.Module):
 
     activation, in_feats = "identity", ()
 
+    def maps(self) -> list[tuple[Tensor, Tensor | None]]:
+        """No linear maps."""
+        return []
+
     def forward(self, h_src: Tensor, h_dst: Tensor, shared: bool, rows: None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows p and q of one zero, and the weight 1."""
+        """Rows p :math:`(N_{src}, 1)` and q :math:`(N_{dst}, 1)` of zeros, and w :math:`(1,)`, which is 1."""
         p = h_src.new_zeros(len(h_src), 1, dtype=torch.float32)
         return p, p[: len(h_dst)] if shared else p.new_zeros(len(h_dst), 1), p.new_ones(1)

@@ -25,8 +25,8 @@ def prune(g: Any, gate: nn.Module, h: Tensor | tuple[Tensor, Tensor], threshold:
     h : torch.Tensor or tuple[torch.Tensor, torch.Tensor]
         What the layer is given: node features, or those of sources and destinations.
     threshold : float
-        Edges with a gate above it stay, and so do self-loops that are not gated. With 0 the layer computes the same on
-        the smaller graph as on ``g``, in evaluation. Default: 0.0.
+        Keep edges with a gate above this, at least 0 and below 1; self-loops that are not gated stay. With 0 the layer
+        computes the same on the smaller graph as on ``g``, in evaluation. Default: 0.0.
 
     Returns
     -------
@@ -49,14 +49,16 @@ def prune(g: Any, gate: nn.Module, h: Tensor | tuple[Tensor, Tensor], threshold:
     >>> small.edata[dgl.EID].tolist(), small.edata["gate"].tolist()
     ([0, 2], [1.0, 0.5])
     """
-    was_training = getattr(gate, "training", False)
-    if was_training:
-        gate.eval()
+    if not 0 <= threshold < 1:
+        raise ValueError(f"threshold must be at least 0 and below 1; got {threshold}")
+    training = [module for module in gate.modules() if module.training] if isinstance(gate, nn.Module) else []
+    for module in training:
+        module.training = False
     try:
         z = call_gate(gate, g, h)
     finally:
-        if was_training:
-            gate.train()
+        for module in training:
+            module.training = True
     chosen = (z > threshold).nonzero().flatten()
     small = keep_edges(g, chosen)
     small.edata["gate"] = z[chosen]

@@ -83,16 +83,18 @@ def penalty(model: nn.Module, edges: float = 0.0, rank: float = 0.0, *, per_edge
     >>> loss = y.square().mean() + ptd.penalty(conv, edges=1e-3, rank=1e-3)
     >>> loss.backward()
     """
-    called = [gate for gate in model.modules() if isinstance(gate, EdgeGate) and gate.last is not None]
-    if not called:
-        raise ValueError("model has no EdgeGate that was called yet: call the model first, then penalty(model)")
-    total = called[0].c.new_zeros(())
-    for gate in called:
-        of, z, open_gates = gate.last  # type: ignore[misc]
+    gates = [gate for gate in model.modules() if isinstance(gate, EdgeGate)]
+    if not gates:
+        raise ValueError("model has no EdgeGate, so it has no penalty: other gates have none. Put gates on it: denoise")
+    calls = [(gate, gate.last) for gate in gates if gate.last is not None]
+    if not calls:
+        raise ValueError("model was not called yet, so its gates have no penalty: call the model first")
+    total = gates[0].c.new_zeros(())
+    for gate, call in calls:
         if edges:
-            total = total + (edges / max(1, len(z)) if per_edge else edges) * open_gates  # type: ignore[operator]
+            total = total + (edges / max(1, len(call.z)) if per_edge else edges) * call.penalty  # type: ignore[operator]
         if rank:
-            total = total + rank * gate.low_rank(of.index, z, remember=not of.sampled)
+            total = total + rank * gate.low_rank(call.edges.index, call.z, remember=not call.edges.sampled)
     return total
 
 

@@ -1,4 +1,4 @@
-"""How many threads torch uses, for a while."""
+"""The number of torch's threads inside of a ``with`` block."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 @contextmanager
 def torch_threads(number: int) -> Iterator[None]:
-    """Runs a block with so many threads, then sets back what there was before.
+    """Sets the number of torch's threads inside of a ``with`` block.
 
-    Large matrix products, LAPACK's eigenvectors and DGL's samples depend on how many there are: with one, their bits
-    are the same everywhere.
+    Large matrix products, LAPACK's eigenvectors and DGL's samplers give other bits with other numbers of threads. With
+    one thread their bits are the same everywhere.
 
     Examples
     --------

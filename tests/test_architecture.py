@@ -19,11 +19,10 @@ def names_in(text):
 
 def rows_of(title):
     section = PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
-    return [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    return [line.strip("|").split("|") for line in section.splitlines() if re.match(r"\| (`|\d)", line)]
 
 
-ORDER = [names_in(row[0]) for row in rows_of("The order of imports")]
-LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}
+LEVELS = {names_in(row[1])[0]: int(row[0]) for row in rows_of("The order of imports")}
 
 
 def room_of(path):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import dgl
 import pytest
@@ -157,11 +158,12 @@ def test_self_loops_stay_open_and_teach_nothing_unless_asked_for():
     assert not conv(g, h).any()
 
 
-def test_cosines_are_computed_once_where_features_do_not_learn(monkeypatch):
+@pytest.mark.parametrize("normalize", [False, True])
+def test_cosines_are_computed_once_where_features_do_not_learn(monkeypatch, normalize):
     g, calls = undirected(), []
     original = ptd.edge_dot
     monkeypatch.setattr("dgl_ptdnet.gate.edge_dot", lambda *args: calls.append(1) or original(*args))
-    gate, h = ptd.EdgeGate(FEATS, similarity=True), features(g)
+    gate, h = ptd.EdgeGate(FEATS, similarity=True, normalize=normalize), features(g)
     first = gate.eval()(g, h)
     assert torch.equal(gate(g, h), first)
     assert len(calls) == 1
@@ -230,9 +232,9 @@ def test_wrong_settings_are_refused():
     for settings, message in [
         ({"in_feats": 0}, "in_feats must be positive"),
         ({"in_feats": 4, "hidden": -1}, "hidden and tower not negative"),
-        ({"in_feats": 4, "gamma": 0.0}, "gamma < 0"),
-        ({"in_feats": 4, "zeta": 1.0}, "zeta > 1"),
-        ({"in_feats": 4, "tau": 0.0}, "tau > 0"),
+        ({"in_feats": 4, "gamma": 0.0}, "gamma must be below 0"),
+        ({"in_feats": 4, "zeta": 1.0}, "zeta above 1"),
+        ({"in_feats": 4, "tau": 0.0}, "tau must be positive"),
         ({"in_feats": (4, 5), "symmetric": True}, "symmetric=True needs both ends"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -269,3 +271,66 @@ def test_every_gate_plugs_into_every_convolution_and_can_be_copied(make):
         layer.gate.noise.copy_(noise)
         for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             assert torch.equal(twin(g, h), want)
+
+
+def test_draws_have_63_bits_of_seed_and_are_counted_from_0():
+    gates = [ptd.DropEdge(0.5) for _ in range(8)]
+    assert max(int(gate.noise[0]) for gate in gates) > 2**55
+    gate, g = gates[0], undirected()
+    for count in range(3):
+        assert gate.noise.tolist() == [int(gate.noise[0]), count]
+        gate(g, features(g))
+    gate.eval()(g, features(g))
+    assert int(gate.noise[1]) == 3
+
+
+def test_gamma_and_zeta_stretch_the_samples():
+    g = undirected()
+    gate = ptd.EdgeGate(FEATS, gamma=-0.5, zeta=3.0).eval()
+    z = gate(g, features(g))
+    logit = logits(gate, g, features(g))
+    torch.testing.assert_close(z, (torch.sigmoid(logit) * 3.5 - 0.5).clamp(0, 1))
+
+
+def test_a_call_makes_no_index_of_its_own(monkeypatch):
+    g, gate = undirected(), ptd.EdgeGate(FEATS)
+    edges_of(g)
+    monkeypatch.setattr(sys.modules["dgl_ptdnet.ops.edge_gate"], "EdgeIndex", None)
+    gate(g, features(g))
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_pairs_are_two_sets_of_features(normalize):
+    g = dgl.heterograph({("a", "x", "b"): ([0, 1, 2, 2], [1, 0, 1, 0])})
+    h = torch.randn(3, FEATS), torch.randn(2, FEATS)
+    gate = ptd.EdgeGate(FEATS, normalize=normalize, similarity=True).eval()
+    u, v = ((x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True, unbiased=False) + 1e-5).sqrt() for x in h)
+    u, v = (u, v) if normalize else h
+    src, dst = g.edges()
+    mlp = gate.mlp
+    hidden = torch.relu(u[src] @ mlp.weight_src.T + v[dst] @ mlp.weight_dst.T + mlp.bias)
+    want = hidden @ mlp.w + gate.c + torch.cosine_similarity(u[src], v[dst], dim=1)
+    torch.testing.assert_close(gate(g, h), (torch.sigmoid(want) * 1.2 - 0.1).clamp(0, 1))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_cosines_are_not_kept_where_one_side_learns(which):
+    g = dgl.heterograph({("a", "x", "b"): ([0, 1, 2, 2], [1, 0, 1, 0])})
+    h = [torch.randn(3, FEATS), torch.randn(2, FEATS)]
+    h[which].requires_grad_()
+    gate = ptd.EdgeGate(FEATS, similarity=True)
+    nn.init.zeros_(gate.mlp.w)
+    for _ in range(2):
+        gate(g, tuple(h)).sum().backward()
+        assert h[which].grad.abs().sum() > 0
+        h[which].grad = None
+
+
+@pytest.mark.parametrize("chosen", [[2, 3, 4], [5], [7, 3], []])
+def test_hook_on_some_edges(chosen):
+    g, gate = undirected(), ptd.EdgeGate(FEATS).eval()
+    g.ndata["h"] = features(g)
+    want = gate(g, g.ndata["h"])
+    g.apply_edges(gate.hook("h", "gate"), edges=torch.tensor(chosen, dtype=torch.int64))
+    if chosen:
+        assert torch.equal(g.edata["gate"][chosen], want[chosen])

@@ -97,11 +97,17 @@ def test_blocks_with_node_ids_in_their_sources_alone_draw_as_the_whole_graph(sym
     assert torch.equal(z, want[block.edata[dgl.EID]])
 
 
-@pytest.mark.parametrize("gate", [ptd.EdgeGate(FEATS), ptd.DropEdge(0.5), ptd.NeuralSparse(FEATS, 2)])
+@pytest.mark.parametrize(
+    "gate",
+    [ptd.EdgeGate(FEATS), ptd.EdgeGate(FEATS, symmetric=True), ptd.DropEdge(0.5), ptd.NeuralSparse(FEATS, 2)],
+)
 def test_blocks_without_edge_ids_are_refused_in_training_alone(gate):
     block = dgl.to_block(undirected())
     del block.edata[dgl.EID]
+    del block.srcdata[dgl.NID]
     h = torch.randn(block.num_src_nodes(), FEATS)
-    with pytest.raises(ValueError, match=r"Set block.edata\[dgl.EID\].*include_original_edge_id=True"):
+    with pytest.raises(
+        ValueError, match=r"Set block.(edata\[dgl.EID\].*include_original_edge_id=True|srcdata\[dgl.NID\])"
+    ):
         gate.train()(block, h)
     assert gate.eval()(block, h).shape == (block.num_edges(),)

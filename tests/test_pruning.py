@@ -50,3 +50,17 @@ def test_a_plain_function_is_a_gate_and_ids_keep_their_dtype():
         small = ptd.prune(graph, lambda g, h: torch.tensor([1.0, 0.0, 0.5, 0.0]), torch.ones(3, 1))
         assert small.idtype == torch.int32
         assert small.edata["gate"].tolist() == [1.0, 0.5, 1.0]  # the self-loop stays
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.0, float("nan")])
+def test_thresholds_that_would_keep_or_drop_all_are_refused(threshold):
+    with pytest.raises(ValueError, match="threshold must be at least 0 and below 1"):
+        ptd.prune(undirected(), ptd.EdgeGate(FEATS), torch.randn(40, FEATS), threshold=threshold)
+
+
+def test_pruning_leaves_every_module_in_its_mode():
+    gate = ptd.EdgeGate(FEATS)
+    gate.mlp.eval()
+    ptd.prune(undirected(), gate, torch.randn(40, FEATS))
+    assert gate.training
+    assert not gate.mlp.training

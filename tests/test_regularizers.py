@@ -19,7 +19,7 @@ def test_penalty_of_a_model():
     g = dgl.add_self_loop(undirected())
     model = nn.ModuleList([dgl.nn.GraphConv(FEATS, 8), dgl.nn.GraphConv(8, 3)])
     ptd.denoise(model)
-    with pytest.raises(ValueError, match="call the model first"):
+    with pytest.raises(ValueError, match="was not called yet"):
         ptd.penalty(model, edges=1.0)
     model[1](g, model[0](g, features(g)))
     gates = [layer.gate for layer in model]
@@ -63,3 +63,8 @@ def test_the_authors_schedule():
     assert [ptd.temperature(epoch) for epoch in (0, 1, 10_000)] == [2.0, 2.0 * 0.99, 0.05]
     assert ptd.temperature(3, start=4.0, decay=0.5, minimum=0.1) == 0.5
     assert ptd.temperature(9, start=4.0, decay=0.5, minimum=0.1) == 0.1
+
+
+def test_a_model_without_an_edge_gate_has_no_penalty():
+    with pytest.raises(ValueError, match="model has no EdgeGate"):
+        ptd.penalty(ptd.DropEdge(0.5), edges=1.0)

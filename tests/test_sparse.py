@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from dgl_ptdnet.sparse import SparseRows, cheapest, dropout
+from dgl_ptdnet.sparse import SparseRows, dropout, sparse_if_faster
 
 
 def test_sparse_rows_are_as_good_as_dense_ones():
     torch.manual_seed(0)
     dense = torch.rand(50, 30) * (torch.rand(50, 30) < 0.1)
-    rows = cheapest(dense)
+    rows = sparse_if_faster(dense)
     assert isinstance(rows, SparseRows)
-    assert cheapest(dense + 1) is not rows
+    assert sparse_if_faster(dense + 1) is not rows
     assert rows.shape == dense.shape
     assert len(rows) == 50
     torch.testing.assert_close(rows.dense(), dense)
@@ -71,3 +71,12 @@ def test_dropout_keeps_the_right_share_and_the_mean(p):
     if p:
         assert columns.std(0).min() > 0
         assert torch.corrcoef(halves.T).fill_diagonal_(0).abs().max() < 0.02  # the four of a draw
+
+
+def test_dropout_of_everything_and_of_normalized_rows():
+    x = torch.rand(6, 4) + 1
+    assert not dropout(x, 1.0).any()
+    normalized = SparseRows(torch.eye(6)).normalized()
+    dropped = dropout(normalized, 0.5)
+    kept = dropped != 0
+    torch.testing.assert_close(dropped[kept], 2 * normalized.dense()[kept])

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from .._dgl import dgl
 from ..gate import EdgeGate, Gated
-from ..graph import edges_of, pair_of
+from ..graph import edges_of, split_features
 from ..ops import acc_dtype, aggregate, linear_maps, normalize
 from ..pruning import keep_edges
 
@@ -31,24 +31,24 @@ class Call:
         shared = (
             bool(maps)
             and h is self._feat
-            and all(isinstance(x, Tensor) or is_plain(x) for x in maps)
+            and _are_plain(maps)
             and type(gate).forward is EdgeGate.forward
             and set(gate.mlp.in_feats) == {h.shape[-1]}
             and not (has_hooks(gate) or has_hooks(gate.mlp))
         )
         first = gate.maps() if shared else []
         made = mapped(h, *maps, first=first)
-        z = self._layer.call_gate(self.graph, self._feat, *([tuple(made[: len(first)])] if first else []))
+        z = self._layer.use_gate(self.graph, self._feat, *([tuple(made[: len(first)])] if first else []))
         return made[len(first) :], Messages(self, z)
 
     def dropped(self, conv: Any) -> tuple[Tensor, Tensor]:
         """The features of sources and destinations after the convolution's own dropout."""
         feat = self._feat
         pair = isinstance(feat, tuple)
-        return pair_of(self.graph, tuple(map(conv.feat_drop, feat)) if pair else conv.feat_drop(feat))
+        return split_features(self.graph, tuple(map(conv.feat_drop, feat)) if pair else conv.feat_drop(feat))
 
     def check_in_degrees(self, conv: Any) -> None:
-        if not conv._allow_zero_in_degree and self.edges.any_without_edges:
+        if not conv._allow_zero_in_degree and self.edges.has_destination_without_edges:
             raise dgl.DGLError(
                 "There are 0-in-degree nodes in the graph; their output would be invalid. Add self-loops with "
                 "`g = dgl.add_self_loop(g)`, or make the layer with allow_zero_in_degree=True"
@@ -61,20 +61,21 @@ class Messages:
     def __init__(self, call: Call, z: Tensor) -> None:
         self.call, self.index, self.z = call, call.index, z
 
-    def gates(self, like: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """In the dtype that goes with the features, times the caller's own weights."""
+    def weights(self, like: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """The gates in the dtype that goes with the features, times the caller's own weights."""
         z = self.z.to(acc_dtype(like))
-        return z if edge_weight is None else z * self._weights(edge_weight, z)
+        return z if edge_weight is None else z * self.checked(edge_weight).to(z.dtype)
 
     def normalized(self, like: Tensor, norm: str, floor: float, edge_weight: Tensor | None) -> Tensor:
         """The gates divided by gated degrees, times the caller's own weights."""
-        z = normalize(self.index, self.gates(like), norm, floor=floor)
-        return z if edge_weight is None else z * self._weights(edge_weight, z)
+        z = normalize(self.index, self.weights(like), norm, floor=floor)
+        return z if edge_weight is None else z * self.checked(edge_weight).to(z.dtype)
 
-    def _weights(self, edge_weight: Tensor, z: Tensor) -> Tensor:
-        if edge_weight.numel() != len(z):
-            raise ValueError(f"edge_weight must be [E] = [{len(z)}]; got shape {tuple(edge_weight.shape)}")
-        return edge_weight.reshape(-1).to(z.dtype)
+    def checked(self, edge_weight: Tensor) -> Tensor:
+        """The caller's weights as [E], or an error that says how many there must be."""
+        if edge_weight.numel() != len(self.z):
+            raise ValueError(f"edge_weight must be [E] = [{len(self.z)}]; got shape {tuple(edge_weight.shape)}")
+        return edge_weight.reshape(-1)
 
     def sum(self, h: Tensor, weights: Tensor) -> Tensor:
         """The weighted sum at every destination of rows with any number of dimensions."""
@@ -88,9 +89,13 @@ class Messages:
 
 def mapped(h: Tensor, *maps: nn.Linear | Tensor, first: Any = ()) -> list[Tensor]:
     """Linear maps of ``h``: those of ``first``, given as weight and bias, then ``maps``, layers or weights [S, F]."""
-    if not all(isinstance(x, Tensor) or is_plain(x) for x in maps):
+    if not _are_plain(maps):
         return [functional.linear(h, x) if isinstance(x, Tensor) else x(h) for x in maps]
     return linear_maps(h, [*first, *((x, None) if isinstance(x, Tensor) else (x.weight, x.bias) for x in maps)])
+
+
+def _are_plain(maps: Any) -> bool:
+    return all(isinstance(x, Tensor) or is_plain(x) for x in maps)
 
 
 def has_hooks(module: nn.Module) -> bool:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._dgl import dgl
-from ..graph import pair_of
+from ..graph import split_features
 from ..ops import aggregate, attention, attention_v2, degrees, maximum
 from .call import Call, Messages, has_hooks, is_plain, mapped
 
@@ -25,7 +25,7 @@ def _graph_conv(
     if weight is not None and conv.weight is not None:
         raise dgl.DGLError("weight was given, but the layer has its own: make it with weight=False")
     weight = conv.weight if weight is None else weight
-    h, _ = pair_of(call.graph, feat)
+    h, _ = split_features(call.graph, feat)
     map_first = weight is not None and conv._in_feats > conv._out_feats  # then there are fewer numbers to sum
     made, messages = call.begin(h, *([weight.T] if map_first else []))
     out = messages.sum(made[0] if made else h, messages.normalized(h, conv._norm, layer.floor, edge_weight))
@@ -45,14 +45,18 @@ def _sage_conv(layer: Any, call: Call, feat: Any, edge_weight: Tensor | None = N
     if kind == "mean":
         neighbours = messages.sum(rows, messages.normalized(h, "mean", layer.floor, edge_weight))
     elif kind == "gcn":
-        own = mapped(h_self, conv.fc_neigh)[0] if map_first and isinstance(feat, tuple) else rows[: len(h_self)]
-        own = h_self if isinstance(feat, tuple) and not map_first else own
-        total = messages.sum(rows, messages.gates(h, edge_weight)) + own
-        neighbours = total / (degrees(call.index, messages.gates(h)) + 1).to(total.dtype)[:, None]
+        if not map_first:
+            own = h_self
+        elif isinstance(feat, tuple):
+            own = mapped(h_self, conv.fc_neigh)[0]
+        else:
+            own = rows[: len(h_self)]
+        total = messages.sum(rows, messages.weights(h, edge_weight)) + own
+        neighbours = total / (degrees(call.index, messages.weights(h)) + 1).to(total.dtype)[:, None]
     elif kind == "pool":
-        neighbours = maximum(call.index, torch.relu(conv.fc_pool(h)), messages.gates(h, edge_weight))
+        neighbours = maximum(call.index, torch.relu(conv.fc_pool(h)), messages.weights(h, edge_weight))
     else:
-        neighbours = _lstm(conv, messages, h, messages.gates(h, edge_weight))
+        neighbours = _lstm(conv, messages, h, messages.weights(h, edge_weight))
     neighbours = neighbours if map_first else mapped(neighbours, conv.fc_neigh)[0]
     if kind == "gcn":
         out = neighbours if conv.bias is None else neighbours + conv.bias
@@ -85,20 +89,17 @@ def _attend(
     ``scores(rows, z, **options)`` is an attention operator that has its scores already.
     """
     conv: Any = layer.conv
-    z = messages.gates(h)
+    z = messages.weights(h)
+    if not layer.after_softmax and edge_weight is None and not (conv.training and conv.attn_drop.p > 0):
+        return scores(h, z, return_weights=True) if get_attention else (scores(h, z), None)
     gate_inside = None if layer.after_softmax else z
-    plain = not layer.after_softmax and edge_weight is None and not (conv.training and conv.attn_drop.p > 0)
-    if plain:
-        if get_attention:
-            return scores(h, gate_inside, return_weights=True)
-        return scores(h, gate_inside), None
     # Weights that are changed after the softmax: one pass for them alone, one for the sum.
     _, weights = scores(h.new_zeros(len(h), h.shape[1], 1), gate_inside, return_weights=True)
     weights = conv.attn_drop(weights)
     if layer.after_softmax:
         weights = weights * z[:, None]
     if edge_weight is not None:
-        weights = weights * edge_weight.reshape(-1, 1).to(weights.dtype)
+        weights = weights * messages.checked(edge_weight).to(weights.dtype)[:, None]
     return aggregate(messages.index, h, weights), weights
 
 
@@ -163,7 +164,7 @@ def _gatv2_conv(layer: Any, call: Call, feat: Any, get_attention: bool = False) 
 
 def _gin_conv(layer: Any, call: Call, feat: Any, edge_weight: Tensor | None = None) -> Tensor:
     conv: Any = layer.conv
-    h, h_self = pair_of(call.graph, feat)
+    h, h_self = split_features(call.graph, feat)
     linear, after = _leading_linear(conv.apply_func)
     if linear is not None and conv._aggregator_type != "max" and linear.in_features > linear.out_features:
         (rows,), messages = call.begin(h, linear.weight)  # then there are fewer numbers to sum
@@ -172,11 +173,11 @@ def _gin_conv(layer: Any, call: Call, feat: Any, edge_weight: Tensor | None = No
         linear, after, rows, rows_self = None, conv.apply_func, h, h_self
         _, messages = call.begin(h)
     if conv._aggregator_type == "max":
-        neighbours = maximum(call.index, rows, messages.gates(h, edge_weight))
+        neighbours = maximum(call.index, rows, messages.weights(h, edge_weight))
     elif conv._aggregator_type == "mean":
         neighbours = messages.sum(rows, messages.normalized(h, "mean", layer.floor, edge_weight))
     else:
-        neighbours = messages.sum(rows, messages.gates(h, edge_weight))
+        neighbours = messages.sum(rows, messages.weights(h, edge_weight))
     out = (1 + conv.eps) * rows_self + neighbours
     out = out if linear is None or linear.bias is None else out + linear.bias
     out = out if after is None else after(out)

@@ -16,7 +16,7 @@ def weighted_conv(layer: Any, call: Call, feat: Any, *args: Any, **kwargs: Any) 
     g, chosen = messages.open_edges()
     bound = inspect.signature(conv.forward).bind(g, feat, *args, **kwargs)
     like = feat[0] if isinstance(feat, tuple) else feat
-    weights = messages.gates(like, bound.arguments.get("edge_weight")).to(like.dtype)
+    weights = messages.weights(like, bound.arguments.get("edge_weight")).to(like.dtype)
     bound.arguments["edge_weight"] = weights[chosen]
     if not hasattr(conv, "_allow_zero_in_degree"):
         return conv(*bound.args, **bound.kwargs)

@@ -82,12 +82,13 @@ def denoise(
     if refused:
         raise ValueError("cannot denoise " + "; ".join(refused) + ". Name it in skip to leave it as it is")
     if not found:
-        raise ValueError("the model has no DGL convolution to denoise")
+        raise ValueError("the model has no DGL convolution that is neither denoised already nor in skip")
     wrapped: dict[int, Denoised] = {}  # a module that is used twice keeps one gate
-    for name, module in found:
+    for _, module in found:  # all gates before the first is put in: one that cannot be made leaves the model as it was
         if id(module) not in wrapped:
             device = next((p.device for p in module.parameters()), torch.device("cpu"))
             wrapped[id(module)] = Denoised(module, make_gate(_in_feats(module)).to(device)).train(module.training)
+    for name, module in found:
         log.info("denoised %s (%s)", name or "the model", type(module).__name__)
         if not name:
             return wrapped[id(module)]

@@ -12,7 +12,7 @@ from .._dgl import dgl
 from ..baselines import DropEdge, NeuralSparse
 from ..conv import Denoised
 from ..gate import EdgeGate, Gate, PriorGate
-from ..graph import edges_of, pair_of
+from ..graph import edges_of, split_features
 from ..sparse import dropout
 from .settings import Settings
 
@@ -133,7 +133,7 @@ class Shut(Gate):
 
     def forward(self, g: Any, h: Any) -> Tensor:
         edges = edges_of(g)
-        return self.remember(edges, pair_of(g, h)[0].new_zeros(edges.index.num_edges, dtype=torch.float32))
+        return self.remember(edges, split_features(g, h)[0].new_zeros(edges.index.num_edges, dtype=torch.float32))
 
 
 def build(settings: Settings, in_feats: int, out_feats: int, edge_bias: Any = None) -> GNN:

@@ -15,7 +15,7 @@ from ..data import Dataset, split_edges
 from ..data.dataset import SPLITS
 from ..graph import edges_of
 from ..ops import EdgeIndex, edge_dot
-from ..sparse import cheapest
+from ..sparse import sparse_if_faster
 from ..threads import torch_threads
 from .settings import Settings
 
@@ -57,7 +57,7 @@ class Part:
     def of(cls, g: Any, settings: Settings) -> Part:
         graph = with_loops(g, settings.backbone).to(settings.device)
         x = graph.ndata["feat"]
-        return cls(graph, x if settings.batch_size else cheapest(x), g)
+        return cls(graph, x if settings.batch_size else sparse_if_faster(x), g)
 
 
 class NodeClassification:

@@ -59,7 +59,7 @@ def test_denoise_wraps_every_convolution_and_keeps_parameters(caplog):
     h = net.deep["gin"](g, net.layers[2](g, net.layers[0](g, net.first(g, torch.randn(13, IN)))).flatten(1))
     (h.sum() + ptd.penalty(net, edges=1e-3, rank=1e-3)).backward()
     assert all(p.grad is not None for name, p in net.named_parameters() if "low_rank" not in name)
-    with pytest.raises(ValueError, match="no DGL convolution"):
+    with pytest.raises(ValueError, match="no DGL convolution that is neither denoised already nor in skip"):
         ptd.denoise(net)  # all are wrapped
 
 
@@ -68,6 +68,16 @@ def test_denoise_refuses_by_name_and_leaves_the_model_as_it_was():
     with pytest.raises(ValueError, match=r"bad \(EdgeConv\): its forward takes no edge_weight.*unknown \(APPNPConv\)"):
         ptd.denoise(model)
     assert type(model["good"]) is GraphConv
+
+    def gate_for_even_sizes(size):
+        if size % 2:
+            raise ValueError("on purpose")
+        return ptd.EdgeGate(size)
+
+    layers = nn.ModuleList([GraphConv(IN, 3), GraphConv(3, OUT)])
+    with pytest.raises(ValueError, match="on purpose"):
+        ptd.denoise(layers, gate_for_even_sizes)
+    assert [type(layer) for layer in layers] == [GraphConv, GraphConv]
     ptd.denoise(model, skip=["bad", "unknown"])
     assert [type(x).__name__ for x in model.values()] == ["Denoised", "EdgeConv", "APPNPConv"]
     with pytest.raises(ValueError, match="skip names no convolution"):

@@ -14,8 +14,7 @@ from emulation.apart import Fault, Outcome, outcomes_of_faults, run_apart
 from emulation.build import build
 from emulation.edge_gate import SLOPES, Case, Kernels
 from emulation.library import DTYPES, LaunchShape, bits_equal, edge_index
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from torch import Tensor
 
 from dgl_ptdnet import reference

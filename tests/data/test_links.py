@@ -4,8 +4,7 @@ import dgl
 import pytest
 import torch
 from graphs import pair_set, real, real_data, small_graph
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dgl_ptdnet.data import split_edges
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from twins import DTYPES, assert_as_good_as_torch, gates, make_index, numbers, outcome, same_bits, upstream
 
 import dgl_ptdnet as ptd

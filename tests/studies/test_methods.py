@@ -5,9 +5,7 @@ import pytest
 from dgl_ptdnet.studies.jobs import Plan
 from dgl_ptdnet.studies.methods import CONTROLS, ROWS, jobs_of, row_of
 from dgl_ptdnet.train import resolve
-from dgl_ptdnet.train.settings import CONTROLS as ALL_CONTROLS
-from dgl_ptdnet.train.settings import METHODS as ALL_METHODS
-from dgl_ptdnet.train.settings import Settings
+from dgl_ptdnet.train.settings import CONTROLS as ALL_CONTROLS, METHODS as ALL_METHODS, Settings
 
 
 def test_controls_are_for_basic():

@@ -10,8 +10,7 @@ from dgl_ptdnet.studies.records import Records
 from dgl_ptdnet.studies.search import SEARCHED, cells_of, read_searches, search
 from dgl_ptdnet.train import resolve
 from dgl_ptdnet.train.search import read_space, trials_of
-from dgl_ptdnet.train.settings import METHODS as ALL_METHODS
-from dgl_ptdnet.train.settings import defaults
+from dgl_ptdnet.train.settings import METHODS as ALL_METHODS, defaults
 
 
 def test_every_method_has_the_same_number_of_trials_and_its_defaults_first():
