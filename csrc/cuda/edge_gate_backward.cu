@@ -266,6 +266,7 @@ template <class T>
 void launch_of(const EdgeGateBackward& args, char* workspace, cudaStream_t stream, const LaunchShape& shape) {
   using A = Acc<T>;
   const Layout at(args, shape);
+  check_layers(at.slabs);
   int* counters = reinterpret_cast<int*>(workspace + at.counters);
   cudaMemsetAsync(counters, 0, at.bytes - at.counters, stream);
   const Plan<T> plan{

@@ -1,6 +1,9 @@
 // Rows that several tasks share: what each task has of a row is joined in a fixed order, whoever is late.
 #pragma once
 
+#include <stdexcept>
+#include <string>
+
 #include "common.cuh"
 
 namespace dgl_ptdnet::cuda {
@@ -19,6 +22,15 @@ __device__ __forceinline__ uint32_t find_row(const EdgeSide& side, uint32_t slot
 
 __device__ __forceinline__ uint32_t find_row(const EdgeSide& side, uint32_t slot) {
   return find_row(side, slot, 0, 1u << (31 - __clz(static_cast<uint32_t>(side.rows))));
+}
+
+// A grid has at most so many layers: heads, each of up to a warp's columns, or parts of a wider one.
+inline void check_layers(int64_t layers) {
+  if (layers > 65535)
+    throw std::runtime_error(
+        "too many heads or columns for a GPU: heads x (columns / 256, rounded up) must be at most "
+        "65,535; got " +
+        std::to_string(layers) + ". Split the heads, or use the CPU");
 }
 
 // Pieces are copied by words.

@@ -149,6 +149,7 @@ struct WalkPlan {
   template <class Kernel, class... Args>
   void start(Kernel kernel, void* workspace, cudaStream_t stream, const LaunchShape& shape, const Args&... args) {
     if (blocks == 0) return;
+    check_layers(layers);
     walk.pieces.states = static_cast<char*>(workspace);
     walk.pieces.meetings = reinterpret_cast<int*>(walk.pieces.states + counters);
     if (bytes) cudaMemsetAsync(walk.pieces.meetings, 0, bytes - counters, stream);

@@ -9,6 +9,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PROGRAMS = [  # one for each file of kernels in csrc/cpu, and the memory kept for results
+    "aggregate_test",
+    "attention_test",
+    "common_neighbours_test",
+    "degrees_test",
+    "edge_gate_test",
+    "edge_index_test",
+    "pool_test",
+    "uniform_test",
+]
+
+
+def test_every_kernel_has_a_program():
+    kernels = {path.name.removesuffix("_impl.h") for path in (ROOT / "csrc" / "cpu").glob("*_impl.h")}
+    assert {name.removesuffix("_test") for name in PROGRAMS} == kernels | {"pool"}
 
 
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
@@ -21,6 +36,7 @@ def test_kernels_under_sanitizers(sanitize, tmp_path):
     for command in (configure, [cmake, "--build", str(tmp_path), "--parallel", "2"]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(path.name for path in tmp_path.glob("*_test")) == PROGRAMS
     for program in sorted(tmp_path.glob("*_test")):
         done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

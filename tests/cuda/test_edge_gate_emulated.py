@@ -320,6 +320,16 @@ def test_random_graphs(kernels: Kernels, data: st.DataObject) -> None:
 Call = tuple[Case, LaunchShape, int, int]
 
 
+def test_uniform_numbers_are_those_of_the_specification(kernels: Kernels) -> None:
+    ids, noise = (
+        torch.randint(-(2**62), 2**62, (1000,), generator=torch.Generator().manual_seed(2)),
+        torch.tensor([-3, 9]),
+    )
+    want = ((reference.philox_bits(ids, noise) >> 9).float() + 0.5) * 2.0**-23
+    for shape in SHAPES.values():
+        assert torch.equal(kernels.uniform(noise, ids, LaunchShape(*shape)), want)
+
+
 def calls_for(widths: tuple[int, ...], shapes: tuple[LaunchShape, ...]) -> list[Call]:
     """Few and small, but with every way through the kernels: whole and ragged rows, hubs, gaps, levels of blocks."""
     calls: list[Call] = [(make_case(1, edges=1100, nodes=(3, 900)), LaunchShape(32, 1), 3, 2)]

@@ -306,6 +306,13 @@ def test_the_first_of_equal_maxima_and_nan_win(kernels: MessageKernels) -> None:
     assert torch.equal(out.isnan(), touched[:, None] & (torch.arange(5) == 3))
 
 
+def test_more_heads_than_a_grid_has_layers_are_refused(kernels: MessageKernels) -> None:
+    case = make_case(65_536, 1, edges=1, nodes=(1, 1))
+    for operator in ("aggregate", "attention", "scores"):
+        with pytest.raises(RuntimeError, match="must be at most 65,535; got 65536"):
+            kernels(replace(case, operators=(operator,)))
+
+
 def test_random_graphs(kernels: MessageKernels) -> None:
     random = torch.Generator().manual_seed(7)
 
