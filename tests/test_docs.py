@@ -54,6 +54,20 @@ def test_examples(name, tmp_path):
     assert float(re.findall(r"test accuracy (\d\.\d+)", done.stdout)[0]) > 0.7
 
 
+def test_a_script_becomes_ptdnet_plus_by_four_lines():
+    lines = (ROOT / "examples" / "denoise_a_script.py").read_text().splitlines()
+    plain = [line for line in lines if not line.endswith("# +")]
+    assert len(lines) - len(plain) == 4
+    found = []
+    for script in (plain, lines):
+        command = [sys.executable, "-c", "\n".join(script)]
+        environment = {**os.environ, "DGLBACKEND": "pytorch", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found.append(float(re.findall(r"test accuracy (\d\.\d+)", done.stdout)[0]))
+    assert found[1] > found[0] + 0.05
+
+
 def test_demo(tmp_path):
     command = [sys.executable, str(ROOT / "examples" / "demo.py"), "--seeds", "2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

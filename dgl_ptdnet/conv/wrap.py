@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from .._dgl import dgl
-from ..gate import EdgeGate
+from ..denoiser import Denoiser
+from ..gate import EdgeGate, PriorGate
 from .denoised import Denoised, why_not
 
 log = logging.getLogger("dgl_ptdnet")
@@ -29,7 +30,7 @@ def _in_feats(conv: nn.Module) -> int | tuple[int, int] | None:
 
 
 def denoise(
-    model: nn.Module, make_gate: Callable[[Any], nn.Module] = EdgeGate, *, skip: Iterable[str] = ()
+    model: nn.Module, make_gate: Callable[[Any], nn.Module] | Denoiser = EdgeGate, *, skip: Iterable[str] = ()
 ) -> nn.Module:
     """Puts a gate of its own on every DGL convolution of a model, in place. The model keeps its parameters.
 
@@ -37,8 +38,10 @@ def denoise(
     ----------
     model : torch.nn.Module
         Any module, or a convolution itself.
-    make_gate : callable
-        Makes a gate from the size of a convolution's input features. Default: :class:`EdgeGate`.
+    make_gate : callable or Denoiser
+        Makes a gate from the size of a convolution's input features. With a :class:`Denoiser` the gates start from what
+        it knows of the graph's edges, and are equal in both directions. The denoiser becomes a part of the first layer,
+        so the model's parameters and state include those of the denoiser. Default: :class:`EdgeGate`.
     skip : iterable of str
         Names of convolutions to leave as they are, as in ``model.named_modules()``. Default: none.
 
@@ -64,6 +67,15 @@ def denoise(
     ['Denoised', 'Denoised']
     >>> model = ptd.denoise(dgl.nn.GATConv(8, 4, 2), lambda size: ptd.EdgeGate(size, hidden=16, symmetric=True))
     """
+    if isinstance(make_gate, Denoiser):
+        denoiser = make_gate
+        model = denoise(model, lambda size: PriorGate(size, denoiser, symmetric=True), skip=skip)
+        layers = [module for module in model.modules() if isinstance(module, Denoised)]
+        for layer in layers:
+            if isinstance(layer.conv, dgl.nn.SAGEConv):
+                layer.floor = 1.0  # a mean over edges that all look wrong fades out
+        layers[0].denoiser = denoiser
+        return model
     skip = set(skip)
     found, refused = [], []
     for name, module in _convolutions(model, ""):

@@ -92,3 +92,23 @@ def test_denoise_with_another_gate():
     model = ptd.denoise(nn.ModuleList([GraphConv(IN, OUT)]), lambda size: ptd.DropEdge(0.5)).eval()
     g, h = dgl.add_self_loop(plain_graph()), torch.randn(13, IN)
     torch.testing.assert_close(model[0](g, h), model[0].conv(g, h))
+
+
+def test_denoise_with_a_denoiser_starts_gates_from_it_and_trains_it_along():
+    g, x = dgl.add_self_loop(plain_graph()), torch.randn(13, IN)
+    denoiser = ptd.Denoiser(g, x, torch.arange(13) % 2, torch.arange(13) < 6)
+    model = ptd.denoise(nn.ModuleList([GraphConv(IN, IN), SAGEConv(IN, OUT, "mean")]), denoiser)
+    assert [layer.floor for layer in model] == [0.0, 1.0]
+    assert model[0].denoiser is denoiser
+    assert len(model) == 2
+    assert {id(p) for p in denoiser.parameters()} <= {id(p) for p in model.parameters()}
+    model.eval()
+    for layer in model:
+        layer(g, x)
+        src, dst = g.edges()
+        want = (torch.sigmoid(denoiser.bias) * 1.2 - 0.1).clamp(0, 1)
+        torch.testing.assert_close(layer.gates[src != dst], want[src != dst])
+        assert layer.gate.symmetric
+    alone = ptd.denoise(GraphConv(IN, OUT), denoiser)
+    assert alone.denoiser is denoiser
+    assert alone(g, x).shape == (13, OUT)
