@@ -107,6 +107,8 @@ def test_a_page_says_of_searches_only_what_its_records_say(tmp_path):
         with open(tmp_path / "search.jsonl", "a") as file:
             file.write(json.dumps(SearchRecord(Cell("mine", "gcn", method), 0, tried).to_json()) + "\n")
     assert "| mine | 3 (2) | mlp with gcn: 5 (1) |" in page_text(Plan(), records)
+    write_page(tmp_path / "results.md", Plan(), records)
+    assert "search_history" not in (tmp_path / "results.md").read_text()
     (tmp_path / "search_history.md").write_text("...")
     write_page(tmp_path / "results.md", Plan(), records)
     assert "[search_history.md](search_history.md)" in (tmp_path / "results.md").read_text()

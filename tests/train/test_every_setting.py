@@ -68,7 +68,7 @@ def ended(**given):
 
 
 def prior(**given):
-    return trainer(method="ptdnet-plus", **given).bias.priors[0].logit.tolist()
+    return trainer(method="ptdnet-plus", **given).bias.logits[0].tolist()
 
 
 def agreement(**given):
