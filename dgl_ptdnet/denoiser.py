@@ -45,7 +45,7 @@ class Denoiser(nn.Module):
     noise_share : float
         The estimated share of wrong edges, self-loops not counted.
     interval : tuple[float, float]
-        Where this share lies with about 95 % probability.
+        Two standard errors to both sides; see :class:`dgl_ptdnet.Prior`.
     epoch : int
         Number of calls of :meth:`step`.
 

@@ -39,7 +39,8 @@ class Prior:
     noise_share : float
         The estimated share of noise among the edges, self-loops not counted.
     interval : tuple[float, float]
-        Where the share lies with about 95 % probability, if noise is spread like the planted pairs. Default:
+        Two standard errors to both sides of the share, of counting and of the choice of planted pairs. Where noise is
+        not spread like the planted pairs, the truth is often outside. Default:
         ``(0.0, 1.0)``, nothing is known.
 
     Examples
