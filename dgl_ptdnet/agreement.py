@@ -40,17 +40,17 @@ class Agreement(nn.Module):
     num_classes : int
         Number of classes.
     hidden : int
-        Hidden units of the encoder. Default: 64.
+        Number of hidden units of the encoder. Default: 64.
     dropout : float
-        Of the encoder, on features and hidden units. Default: 0.5.
+        Dropout rate on the encoder's features and hidden units, in [0, 1). Default: 0.5.
     homophily : float
-        :math:`h`, in (0, 1). Default: 0.8.
+        :math:`h`, the share of real edges that join nodes of one class, in (0, 1). Default: 0.8.
     warmup : int
-        Epochs before the encoder learns from the model. Default: 60.
+        Number of epochs before the encoder learns from the model. Default: 60.
     ramp : int
-        Epochs over which the bias then moves. Default: 30.
+        Number of epochs in which the bias then changes to :math:`B_e`. Default: 30.
     momentum : float
-        Of the average of the model's probabilities over epochs. Default: 0.9.
+        Weight of the old average when the probabilities of an epoch are added, in [0, 1). Default: 0.9.
 
     Notes
     -----
@@ -61,10 +61,9 @@ class Agreement(nn.Module):
         agreement.observe(probabilities)                # of the model, in evaluation mode
         loss = agreement.loss(epoch)                    # a step of the encoder
 
-    The loss depends on the encoder's parameters alone and the task's loss does not, so both may be summed and have one
-    optimizer, with a parameter group for the encoder (it was tried with Adam, rate 0.01, weight decay 1e-4). All that
-    changes is in the state_dict; dropout draws from torch's generator. Features that are mostly zeros cost as much as
-    those that are not zero.
+    The task's loss has no gradient for the encoder, and this loss has none for the model, so one optimizer can minimise
+    their sum, with a parameter group for the encoder (tried: Adam, rate 0.01, weight decay 1e-4). The state_dict holds
+    all that changes; dropout draws from torch's generator. Zeros among the features cost nothing where most are zero.
 
     It is for tasks with one label a node. For several labels a node use the prior alone: ``prior.logit``.
 
@@ -105,21 +104,26 @@ class Agreement(nn.Module):
     ) -> None:
         super().__init__()
         _check(x, labels, train_mask, num_classes)
-        if not 0 < homophily < 1 or not 0 <= momentum < 1:
-            raise ValueError(f"homophily must be in (0, 1), momentum in [0, 1); got {homophily} and {momentum}")
-        if warmup < 0 or ramp < 0:
-            raise ValueError(f"warmup and ramp must not be negative; got {warmup} and {ramp}")
+        if not 0 < homophily < 1 or not 0 <= momentum < 1 or not 0 <= dropout < 1:
+            raise ValueError(
+                "homophily must be in (0, 1), momentum and dropout in [0, 1); got "
+                f"{homophily}, {momentum} and {dropout}"
+            )
+        if warmup < 0 or ramp < 0 or hidden < 1:
+            raise ValueError(
+                f"warmup and ramp must be at least 0, hidden at least 1; got {warmup}, {ramp} and {hidden}"
+            )
         self.x = sparse_if_faster(functional.normalize(x.detach().float(), dim=1))
         self.hidden, self.out = nn.Linear(x.shape[1], hidden), nn.Linear(hidden, num_classes)
         self.dropout, self.homophily, self.warmup, self.ramp, self.momentum = dropout, homophily, warmup, ramp, momentum
         self.register_buffer("average", torch.zeros(len(x), num_classes))
-        # Like the features given again with every run, so no part of its state; -1: not for training.
+        # Passed again at each start, like the features, so not saved. -1 marks nodes that are not for training.
         self.register_buffer("targets", torch.where(train_mask, labels, -1), persistent=False)
         shares = labels[train_mask].bincount(minlength=num_classes).double() / int(train_mask.sum())
         self.chance = min(float(shares.square().sum()), CAP)  # k; 1 if there is one class alone
 
     def logits(self, drop: bool = False) -> Tensor:
-        """What the encoder says of every node, :math:`(N, C)`; ``drop``: with dropout."""
+        """The encoder's logits of every node, :math:`(N, C)`, with dropout if ``drop``."""
         self.x = self.x.to(self.out.weight)  # where the module was moved to
         h = torch.relu(self.hidden(dropout(self.x, self.dropout, drop)))
         return self.out(dropout(h, self.dropout, drop))
@@ -170,20 +174,25 @@ class Agreement(nn.Module):
         self.average.lerp_(probabilities.to(self.average.dtype), 1 - self.momentum)
 
     def loss(self, epoch: int) -> Tensor:
-        """The encoder's loss in an epoch, a scalar.
+        """The encoder's loss in an epoch.
 
-        Before ``warmup`` the cross-entropy of the training nodes; from then on of all nodes, those without a training
-        label with the class that the model finds likeliest, weighted by the square of its probability.
+        Before ``warmup`` it is the cross-entropy of the training nodes, then that of all nodes. A node without a
+        training label gets the model's likeliest class, weighted by the square of its probability.
 
         Parameters
         ----------
         epoch : int
             The epoch, from 0.
+
+        Returns
+        -------
+        torch.Tensor
+            A scalar with gradient for the encoder's parameters.
         """
         logits, known = self.logits(drop=True).float(), self.targets >= 0
         if epoch < self.warmup:
             return functional.cross_entropy(logits[known], self.targets[known])
-        # The average starts from 0: divided by its sum it is that of the epochs there were.
+        # The average starts from 0, so its rows do not sum to 1 yet.
         average = self.average / self.average.sum(1, keepdim=True).clamp(min=1e-12)
         confidence, found = average.max(1)
         weight = torch.where(known, 1.0, confidence.square())
@@ -205,5 +214,10 @@ def _check(x: Tensor, labels: Tensor, train_mask: Tensor, num_classes: int) -> N
             f"{tuple(train_mask.shape)}"
         )
     known = labels[train_mask]
-    if not len(known) or int(known.min()) < 0 or int(known.max()) >= num_classes:
-        raise ValueError(f"labels of training nodes must be in 0 .. {num_classes - 1}, and train_mask must mark some")
+    if not len(known):
+        raise ValueError("train_mask marks no node: mark the nodes whose labels may be used")
+    if int(known.min()) < 0 or int(known.max()) >= num_classes:
+        raise ValueError(
+            f"labels of training nodes must be in 0 .. {num_classes - 1} with num_classes={num_classes}; got "
+            f"{int(known.min())} .. {int(known.max())}"
+        )

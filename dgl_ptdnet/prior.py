@@ -11,19 +11,20 @@ from torch.nn import functional
 
 from .graph import edges_of
 from .ops import EdgeIndex, aggregate, common_neighbours, edge_dot
+from .pairs import pair_ends, pair_ids
 from .threads import torch_threads
 
-CAP = 0.99  # no edge is surer than this, nor less sure than 1 - CAP
+CAP = 0.99  # probabilities are clipped to [1 - CAP, CAP]
 _ROUNDS = 4
-_DOUBTING_ROUNDS = 2  # the first ones: neighbours count by a guess, until there is an estimate of the noise
-_DOUBT = 3.0  # afterwards neighbours count as if there were so many times more noise
+_DOUBTING_ROUNDS = 2  # in the first rounds there is no estimate of the noise yet: a guess weighs the neighbours
+_DOUBT = 3.0  # later rounds weigh the neighbours as if there were this many times as much noise
 _UNITS = 16
 _FIRST_STEPS, _STEPS = 60, 15
-_FIT_ROWS = 1 << 13  # of edges and of planted pairs: more of them do not change a model of six numbers
+_FIT_ROWS = 1 << 13  # rows of each kind that the classifier is fitted to: more do not change a model of six numbers
 _EXTREME = 30.0  # of a log-ratio: e^30 is as good as infinite, and finite
 _STRATA = 10
 _LOW = torch.linspace(0.05, 0.7, 14, dtype=torch.float64)  # quantiles of planted pairs below which edges are counted
-_SETS, _SETS_SMALL, _SMALL = 2, 4, 1 << 17  # of planted pairs; up to so many edges a graph is small
+_SETS, _SETS_SMALL, _SMALL = 2, 4, 1 << 17  # sets of planted pairs; more for graphs of less than _SMALL edges
 _EDGE, _UNIFORM, _BY_DEGREE = range(3)
 
 
@@ -64,19 +65,19 @@ class Prior:
 @torch.inference_mode(False)  # the classifier learns, whatever the mode of the caller
 @torch.no_grad()
 def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
-    r"""The probability that each edge is real rather than a pair of nodes that have nothing to do with each other.
+    r"""The probability that each edge is real, rather than noise that joins two unrelated nodes.
 
     Random pairs are planted into the graph, half of them uniform and half with ends drawn in proportion to their
-    degree, and a classifier tells edges from them by numbers :math:`f` that do not depend on labels. Noise is what
-    cannot be told from planted pairs:
+    degree. A classifier tells edges from planted pairs by numbers :math:`f` that do not depend on labels. An edge that
+    it cannot tell from planted pairs is likely noise:
 
     .. math::
         r_e &= \log \frac{p(f_e \mid \text{edge})}{p(f_e \mid \text{planted})}, \qquad
         \lambda_e = \frac{a \, p_{\text{uniform}}(e) + b \, p_{\text{degree}}(e)}{p_{\text{planted}}(e)} \\
         \pi_e &= 1 - \lambda_e \, e^{-r_e} \quad \text{clipped to } [0.01, 0.99]
 
-    The shares :math:`a` of uniform noise and :math:`b` of noise at hubs are those that explain how many edges of each
-    degree look least real. The numbers of a pair (u, v) are :math:`\cos(x_u, x_v)`,
+    The share :math:`a` of uniform noise and the share :math:`b` of noise at hubs are fitted to the number of edges of
+    each degree that look least real. The numbers of a pair (u, v) are :math:`\cos(x_u, x_v)`,
     :math:`\cos(S_{u \setminus v}, x_v) + \cos(x_u, S_{v \setminus u})`,
     :math:`\cos(S_{u \setminus v}, S_{v \setminus u})`, :math:`\log(1 + \text{common neighbours})`, and the sum and the
     difference of the log-degrees, where :math:`S_{u \setminus v}` is the sum of the features of u's neighbours without
@@ -85,8 +86,8 @@ def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
     Parameters
     ----------
     g : DGLGraph or EdgeIndex
-        A graph with one type of nodes and edges. It is taken as undirected: an edge, its reverse and its parallels
-        are one, and get one number.
+        A graph with one type of nodes and edges, treated as undirected: an edge, its reverse and parallel edges get one
+        number.
     x : torch.Tensor
         Features of the nodes, :math:`(N, F)`, dense or mostly zeros. Rows of zeros are allowed.
     seed : int
@@ -100,18 +101,17 @@ def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
 
     Notes
     -----
-    - It knows noise that joins nodes uniformly, in proportion to their degree, or as a mixture of both, and noise that
-      joins nodes of different classes or sits at few nodes as far as it looks like these. Noise that joins nodes with
-      like features looks real to it.
-    - A real edge, a noise edge and a planted pair alike take part in the sums of others and not in their own, so a
-      noise edge stays like a planted pair whatever neighbours count. That is why neighbours can be doubted: in four
-      rounds they count as if there were three times as much noise as was found. Attacks put wrong edges at few nodes,
-      whose sums otherwise look real to each other.
-    - Small graphs are done with four sets of planted pairs, large ones with two, and the mean is taken.
+    - It recognises noise that joins nodes uniformly, in proportion to their degree, or as a mixture of both. It
+      recognises noise between classes, or at few nodes, as far as that looks like these. Noise between nodes with
+      similar features looks real to it.
+    - Every pair, real, noise or planted, counts in the sums of other pairs and not in its own. So noise stays
+      comparable with planted pairs, whatever the weights of neighbours. Four rounds weigh neighbours as if there were
+      three times as much noise as was found: attacks put wrong edges at few nodes, whose sums otherwise look real to
+      each other.
+    - The result is the mean over four sets of planted pairs; over two for graphs of more than 131,072 edges.
     - Columns of x are weighted by log(1 + N / non-zeros), so a rare word counts more than one that every node has.
       Dense columns all weigh the same.
-    - Self-loops are left out, and are real (0.99). So is every edge where there is no pair without an edge to compare
-      with.
+    - Self-loops get 0.99. So does every edge of a graph without unlinked pairs, where there is nothing to compare with.
     - It is computed on the CPU, whatever the graph's device. A seed gives the same bits for any number of threads.
       Memory is two float64 copies of x and about 300 bytes an edge; no tensor has a row of features for every edge.
 
@@ -134,7 +134,7 @@ def density_prior(g: Any, x: Tensor, *, seed: int = 0) -> Prior:
     n, device = index.num_src, index.src.device
     src, dst = index.src.long().cpu(), index.dst.long().cpu()
     proper = (src != dst).nonzero().flatten()
-    keys, pair_of_edge = torch.unique(_keys(src[proper], dst[proper], n), return_inverse=True)
+    keys, pair_of_edge = torch.unique(pair_ids(src[proper], dst[proper]), return_inverse=True)
     del src, dst
     real = torch.full((index.num_edges,), CAP)
     generator = torch.Generator().manual_seed(seed)
@@ -171,11 +171,6 @@ def _check(index: EdgeIndex, x: Tensor) -> None:
         raise ValueError("x has numbers that are not finite: replace them, for example with torch.nan_to_num")
 
 
-def _keys(u: Tensor, v: Tensor, n: int) -> Tensor:
-    """One number for a pair in either direction."""
-    return torch.minimum(u, v) * n + torch.maximum(u, v)
-
-
 @dataclass(frozen=True)
 class _Planted:
     """Edges and planted pairs in ascending order of their keys."""
@@ -200,7 +195,7 @@ def _plant(keys: Tensor, n: int, generator: torch.Generator) -> _Planted:
             if len(found) >= wanted:
                 break
             u, v = ends(2 * wanted + 16)
-            drawn = torch.cat([found, _keys(u, v, n)[u != v]]).unique()
+            drawn = torch.cat([found, pair_ids(u, v)[u != v]]).unique()
             found = drawn[~torch.isin(drawn, taken, assume_unique=True)]
         return found[torch.randperm(len(found), generator=generator)[:wanted]]
 
@@ -220,9 +215,7 @@ def _plant(keys: Tensor, n: int, generator: torch.Generator) -> _Planted:
 
 
 def _degrees(keys: Tensor, n: int) -> Tensor:
-    return torch.bincount(torch.div(keys, n, rounding_mode="floor"), minlength=n) + torch.bincount(
-        keys % n, minlength=n
-    )
+    return torch.bincount(torch.cat(pair_ends(keys)), minlength=n)
 
 
 def _propensity(degree: Tensor, uniform: float) -> Tensor:
@@ -318,7 +311,7 @@ def _noise_density(
 
 
 def _mixture(edges: Tensor, pairs: Tensor) -> Tensor:
-    """Shares of the kinds of pairs, [kinds, quantiles], that add up to the edges as likely as any (EM for counts)."""
+    """The most likely shares of the kinds of pairs, [kinds, quantiles], given the counts of edges (EM)."""
     share = torch.full(pairs.shape[1:], 0.5, dtype=torch.float64)
     whole = pairs.sum(0).clamp(min=1e-12)
     for _ in range(200):
@@ -332,7 +325,7 @@ def _quantiles(ordered: Tensor, at: Tensor) -> Tensor:
 
 
 def _interval(share: float, levels: list[tuple[float, float]]) -> tuple[float, float]:
-    """Two standard errors to both sides: of the counts, and of the choice of planted pairs."""
+    """The share with two standard errors to both sides: those of the counts and of the choice of planted pairs."""
     shares, errors = torch.tensor(levels, dtype=torch.float64).unbind(1)
     error = 2 * float((shares.var(correction=1) + errors.square().mean()).sqrt())
     return max(0.0, share - error), min(1.0, share + error)
@@ -345,11 +338,11 @@ def _unit_rows(x: Tensor) -> Tensor:
 
 
 class _Pairs:
-    """Pairs of nodes in ascending order of their keys as an undirected graph, and the four numbers of each."""
+    """Pairs of nodes, in ascending order of their ids, as an undirected graph, and the four numbers of each pair."""
 
     def __init__(self, keys: Tensor, x: Tensor) -> None:
         n = len(x)
-        self.keys, self.u, self.v = keys, keys // n, keys % n
+        self.u, self.v = pair_ends(keys)
         self.pairs = EdgeIndex(self.u, self.v, n, n)
         self.both_ways = EdgeIndex(torch.cat([self.u, self.v]), torch.cat([self.v, self.u]), n, n)
         self.x = x
@@ -357,7 +350,7 @@ class _Pairs:
         self.cosine = edge_dot(self.pairs, self.x, self.x)
 
     def features(self, weight: Tensor) -> Tensor:
-        """float32 [pairs, 4], where a neighbour counts by the weight of the pair that joins it."""
+        """The four numbers of each pair, float32 [pairs, 4]. A neighbour is weighted like the pair that joins it."""
         u, v, w = self.u, self.v, weight
         sums = aggregate(self.both_ways, self.x, torch.cat([w, w]))
         along, across = (sums * self.x).sum(1), sums.square().sum(1)
@@ -377,16 +370,16 @@ class _Pairs:
 
 
 def _ratio(dot: Tensor, *squares: Tensor) -> Tensor:
-    """The dot product over the lengths. A sum of nothing has length 0 but for rounding, and no direction: 0."""
+    """The dot product divided by the lengths, or 0 where a length is 0 up to rounding."""
     nothing = torch.stack(squares).amin(0) < 1e-9
     lengths = torch.stack(squares).clamp(min=1e-9).sqrt().prod(0)
     return torch.where(nothing, 0.0, dot / lengths).clamp(-1, 1)
 
 
 def _noise_share(edges: Tensor, planted: Tensor) -> float:
-    """The least share of edges, relative to that of planted pairs, below one of the pairs' 5 .. 95 % quantiles.
+    """The minimum over the planted pairs' 5 .. 95 % quantiles t of P(edge <= t) / P(pair <= t).
 
-    The least of many noisy numbers is too small, on small graphs by far: each is taken with one standard error more.
+    A minimum of noisy ratios is too small, on small graphs by far, so one standard error is added to each ratio.
     """
     edges, planted = edges.sort().values, planted.sort().values
     at = planted[torch.linspace(0.05, 0.95, 91, dtype=torch.float64).mul(len(planted) - 1).long()]

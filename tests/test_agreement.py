@@ -152,10 +152,12 @@ def test_agreement_refuses_wrong_input_with_the_argument_and_the_remedy():
         (r"x must be \[N, F\] with N = 3", (x[:2], labels, train, 2), {}),
         ("train_mask must be bool", (x, labels, torch.tensor([0, 2]), 2), {}),
         ("in 0 .. 0", (x, labels, train, 1), {}),
-        ("must mark some", (x, labels, torch.zeros(3, dtype=torch.bool), 2), {}),
+        ("train_mask marks no node", (x, labels, torch.zeros(3, dtype=torch.bool), 2), {}),
         ("homophily must be in", (x, labels, train, 2), {"homophily": 1.0}),
+        ("dropout in", (x, labels, train, 2), {"dropout": 1.0}),
+        ("hidden at least 1", (x, labels, train, 2), {"hidden": 0}),
         ("momentum in", (x, labels, train, 2), {"momentum": 1.0}),
-        ("must not be negative", (x, labels, train, 2), {"warmup": -1}),
+        ("warmup and ramp must be at least 0", (x, labels, train, 2), {"warmup": -1}),
     ]
     for message, arguments, options in cases:
         with pytest.raises(ValueError, match=message):

@@ -120,7 +120,7 @@ def test_wrong_input_raises_an_error_that_names_the_argument_and_the_remedy(data
         (ValueError, r"train_mask must be bool \[N\] = \(120,\)", (g, x, labels, train[:-1])),
         (ValueError, "labels must be int64", (g, x, labels.float(), train)),
         (ValueError, "labels of training nodes must be in 0", (g, x, labels - 1, train)),
-        (ValueError, "train_mask must mark some", (g, x, labels, train & False)),
+        (ValueError, "train_mask marks no node", (g, x, labels, train & False)),
     ]
     for kind, message, arguments in cases:
         with pytest.raises(kind, match=message):
