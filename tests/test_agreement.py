@@ -154,9 +154,9 @@ def test_agreement_refuses_wrong_input_with_the_argument_and_the_remedy():
         ("in 0 .. 0", (x, labels, train, 1), {}),
         ("train_mask marks no node", (x, labels, torch.zeros(3, dtype=torch.bool), 2), {}),
         ("homophily must be in", (x, labels, train, 2), {"homophily": 1.0}),
-        ("dropout in", (x, labels, train, 2), {"dropout": 1.0}),
+        ("momentum and dropout in", (x, labels, train, 2), {"dropout": 1.0}),
         ("hidden at least 1", (x, labels, train, 2), {"hidden": 0}),
-        ("momentum in", (x, labels, train, 2), {"momentum": 1.0}),
+        ("momentum and dropout in", (x, labels, train, 2), {"momentum": 1.0}),
         ("warmup and ramp must be at least 0", (x, labels, train, 2), {"warmup": -1}),
     ]
     for message, arguments, options in cases:
