@@ -1,4 +1,4 @@
-// What the kernels of aggregate and maximum are given: plain pointers. `acc` is float, or double where rows are
+// The arguments of aggregate's and maximum's kernels, as plain pointers. `acc` is float, or double where rows are
 // double. `side` is by destination, or by source for sums into sources.
 #pragma once
 
@@ -17,16 +17,16 @@ struct AggregateForward {
   void* out;  // [side.rows, heads, feats]
 };
 
-// Of aggregate and, with `arg`, of maximum: only the edge that a column's maximum came over counts for it.
+// For aggregate and, with `arg`, for maximum: a column then counts only the edge that its maximum came from.
 struct AggregateBackward {
-  EdgeSide side;  // of the rows of h: the other one than forward
+  EdgeSide side;  // of the rows of h: the opposite of the forward's
   Dtype dtype;
   int64_t heads, feats;
   const void* h;     // [side.rows, heads, feats], rows h_stride elements apart
   const void* grad;  // [side.others, heads, feats], rows grad_stride elements apart
   int64_t h_stride, grad_stride;
   const void* z;       // [E, heads] acc, or null: ones
-  const int32_t* arg;  // maximum's, and heads = 1; null for aggregate
+  const int32_t* arg;  // as maximum returned it, and heads = 1; null for aggregate
   // outputs
   void* grad_h;  // [side.rows, heads, feats], or null
   void* grad_z;  // [E, heads] acc in the caller's order, or null
@@ -41,7 +41,7 @@ struct MaximumForward {
   const void* z;  // [E] acc, or null: ones
   // outputs
   void* out;     // [num_dst, feats]
-  int32_t* arg;  // [num_dst, feats] the edge that each maximum came over, -1 where none is kept
+  int32_t* arg;  // [num_dst, feats] the edge that each maximum came from, -1 where no edge is kept
 };
 
 }  // namespace dgl_ptdnet

@@ -1,4 +1,5 @@
-// Sums and maxima over edges, on tensors, for both devices: checks, results, and the call of the device's kernels.
+// Sums and maxima over edges on tensors, for both devices: checks the arguments, makes the results and calls the
+// device's kernels.
 #pragma once
 
 #include <tuple>
@@ -8,8 +9,8 @@
 
 namespace dgl_ptdnet {
 
-// How many numbers of h's rows belong together under one gate.
-inline int64_t gate_heads(const OptionalTensor& z, const Tensor& h) {
+// The number of heads: a row of h has as many equal parts, each with a gate of its own.
+inline int64_t count_heads(const OptionalTensor& z, const Tensor& h) {
   if (!z || z->dim() == 1) return 1;
   TORCH_CHECK_VALUE(z->dim() == 2 && h.dim() == 3 && z->size(1) == h.size(1),
                     "z must be [E], or [E, heads] where h is [N, heads, F]; got shape ", z->sizes(), " for h of shape ",
@@ -19,16 +20,16 @@ inline int64_t gate_heads(const OptionalTensor& z, const Tensor& h) {
 
 inline const char* kind_of_rows(bool of_dst) { return of_dst ? "destinations" : "sources"; }
 
-// Into destinations, or, with to_src, of destinations' rows into sources.
+// Sums sources' rows into destinations or, with to_src, destinations' rows into sources.
 template <class Device>
 Tensor aggregate(at::TensorList index, const Tensor& h, const OptionalTensor& z, bool to_src) {
-  const Checker check("h", h);
+  const ArgumentChecks check("h", h);
   const EdgeIndexView view = read_index(index, check);
   AggregateForward a{};
   a.dtype = check.dtype();
   a.side = to_src ? view.by_src() : view.by_dst();
   const Tensor rows = check.rows("h", h, a.side.others, kind_of_rows(to_src));
-  a.heads = gate_heads(z, h);
+  a.heads = count_heads(z, h);
   a.feats = rows.size(1) / a.heads;
   OptionalTensor gates;
   if (z) gates = check.numbers("z", *z, view.edges, "edges", a.heads);
@@ -41,12 +42,12 @@ Tensor aggregate(at::TensorList index, const Tensor& h, const OptionalTensor& z,
   return out;
 }
 
-// The gradients of aggregate or, with arg, of maximum. Without z it has none.
+// The gradients of aggregate or, with arg, of maximum.
 template <class Device>
 std::tuple<Tensor, Tensor> sum_backward(const Tensor& grad, at::TensorList index, const Tensor& h,
                                         const OptionalTensor& z, const OptionalTensor& arg, bool need_h, bool need_z,
                                         bool to_src) {
-  const Checker check("h", h);
+  const ArgumentChecks check("h", h);
   const EdgeIndexView view = read_index(index, check);
   AggregateBackward a{};
   a.dtype = check.dtype();
@@ -55,15 +56,15 @@ std::tuple<Tensor, Tensor> sum_backward(const Tensor& grad, at::TensorList index
   const Tensor grads = check.rows("grad", grad, a.side.others, kind_of_rows(!to_src));
   TORCH_CHECK_VALUE(grads.size(1) == rows.size(1), "grad must have ", rows.size(1), " numbers a row; got ",
                     grads.size(1));
-  TORCH_CHECK_VALUE(z || !need_z, "without z it has no gradient");
-  a.heads = gate_heads(z, h);
+  TORCH_CHECK_VALUE(z || !need_z, "need_z is true, but z was not given");
+  a.heads = count_heads(z, h);
   a.feats = rows.size(1) / a.heads;
   OptionalTensor gates;
   if (z) gates = check.numbers("z", *z, view.edges, "edges", a.heads);
   if (arg) {
     TORCH_CHECK_VALUE(a.heads == 1 && arg->scalar_type() == at::kInt && arg->is_contiguous() &&
                           arg->device() == h.device() && arg->numel() == grads.numel(),
-                      "arg must be what maximum returned beside its result");
+                      "arg must be the second tensor that maximum returned");
     a.arg = arg->const_data_ptr<int32_t>();
   }
   const Tensor grad_h = empty(need_h ? h.sizes() : at::IntArrayRef{0}, h.options());
@@ -83,10 +84,10 @@ std::tuple<Tensor, Tensor> aggregate_backward(const Tensor& grad, at::TensorList
   return sum_backward<Device>(grad, index, h, z, {}, need_h, need_z, to_src);
 }
 
-// a_u . b_v for every edge: what the gates' gradient is made of, so its kernel serves.
+// a_u . b_v for every edge, by the kernel of the gates' gradient, which is such a product.
 template <class Device>
 Tensor edge_dot(at::TensorList index, const Tensor& a, const Tensor& b) {
-  const Checker check("a", a);
+  const ArgumentChecks check("a", a);
   const EdgeIndexView view = read_index(index, check);
   TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(1),
                     "a must be [N_src, F] and b [N_dst, F]; got shapes ", a.sizes(), " and ", b.sizes());
@@ -107,7 +108,7 @@ Tensor edge_dot(at::TensorList index, const Tensor& a, const Tensor& b) {
 
 template <class Device>
 std::tuple<Tensor, Tensor> maximum(at::TensorList index, const Tensor& h, const OptionalTensor& z) {
-  const Checker check("h", h);
+  const ArgumentChecks check("h", h);
   const EdgeIndexView view = read_index(index, check);
   MaximumForward a{};
   a.dtype = check.dtype();

@@ -1,4 +1,4 @@
-// What the attention's kernels are given: plain pointers. With the score a_e of an edge (u, v), for every head,
+// The arguments of attention's kernels, as plain pointers. With the score a_e of an edge e = (u, v), for every head,
 //   out_v = sum of z_e exp(a_e) h_u / sum of z_e exp(a_e)
 // `acc` is float, or double where rows are double.
 #pragma once
@@ -15,7 +15,7 @@ struct AttentionInputs {
   int64_t h_stride;
   const void* el;      // [num_src, heads] acc: a_e = leaky_relu(el_u + er_v)
   const void* er;      // [num_dst, heads] acc
-  const void* scores;  // [E, heads] acc in the caller's order: a_e itself, and el and er are null. Or null
+  const void* scores;  // [E, heads] acc in the caller's order: a_e itself, then el and er are null; or null
   const void* z;       // [E, z_heads] acc in the caller's order, or null: ones
   int64_t z_heads;     // 1 or heads
   double negative_slope;
@@ -27,10 +27,10 @@ struct AttentionForward : AttentionInputs {
   void* result;   // [num_dst, heads, feats]
   void* max;      // [num_dst, heads] acc, of the kept scores
   void* sum;      // [num_dst, heads] acc, of z_e exp(a_e - max)
-  void* weights;  // [E, heads] acc in the caller's order: z_e exp(a_e - max) / sum. Or null
+  void* weights;  // [E, heads] acc in the caller's order: z_e exp(a_e - max) / sum; or null
 };
 
-// With g = dL/dout, the records' centre D_v = <out_v, g_v>, beta_e = exp(a_e - max_v) / sum_v, alpha_e = z_e beta_e and
+// With g = dL/dout, D_v = <out_v, g_v> + shift_v, beta_e = exp(a_e - max_v) / sum_v, alpha_e = z_e beta_e and
 // t_e = <h_u, g_v> + grad_weights_e - D_v:  dL/da_e = alpha_e t_e,  dL/dz_e = beta_e t_e,  dL/dh_u = sum alpha_e g_v.
 struct AttentionBackward : AttentionInputs {
   const void* grad;  // [num_dst, heads, feats], rows grad_stride elements apart
@@ -39,17 +39,17 @@ struct AttentionBackward : AttentionInputs {
   const void* max;           // [num_dst, heads] acc
   const void* sum;           // [num_dst, heads] acc
   const void* grad_weights;  // [E, heads] acc, or null
-  const void* shift;         // [num_dst, heads] acc: the sum of weights_e grad_weights_e, part of D_v. Or null
+  const void* shift;         // [num_dst, heads] acc: the sum of weights_e grad_weights_e; or null
   // outputs
   void* grad_h;       // [num_src, heads, feats], or null
   void* grad_el;      // [num_src, heads] acc, null where scores are given
-  void* grad_scores;  // [E, heads] acc: of the scores, or of el_u + er_v; summed by destination it is er's gradient
+  void* grad_scores;  // [E, heads] acc: dL/dscores, or dL/d(el_u + er_v), whose sum by destination is er's gradient
   void* grad_z;       // [E, z_heads] acc, or null
   // scratch
-  void* records;  // [num_dst, 4, heads] acc: er (0 without), max, 1 / sum (0 for 0), D
+  void* records;  // [num_dst, 4, heads] acc: er (0 if scores are given), max, 1 / sum (0 if sum is 0), D
 };
 
-// An edge that is not kept may have a score far above the kept ones: its beta, and with it dL/dz, is cut here.
+// Maximum of beta, and so a limit of dL/dz: the score of an edge that is not kept may be far above the kept edges'.
 constexpr double max_beta = 1e30;
 
 // GATv2's scores: a_e = sum_k w_k leaky_relu(p_uk + q_vk) for every head.

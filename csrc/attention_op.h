@@ -8,13 +8,13 @@
 
 namespace dgl_ptdnet {
 
-// The tensors that the kernels' pointers lead into, and what both passes are given of them.
+// The checked arguments that forward and backward share. The pointers of `inputs` point into the tensors.
 struct AttentionTensors {
   Tensor h;
   OptionalTensor el, er, scores, z;
   AttentionInputs inputs{};
 
-  AttentionTensors(const Checker& check, at::TensorList index, const Tensor& h_, const OptionalTensor& el_,
+  AttentionTensors(const ArgumentChecks& check, at::TensorList index, const Tensor& h_, const OptionalTensor& el_,
                    const OptionalTensor& er_, const OptionalTensor& scores_, const OptionalTensor& z_,
                    double negative_slope) {
     const EdgeIndexView view = read_index(index, check);
@@ -23,7 +23,8 @@ struct AttentionTensors {
     check_negative_slope(negative_slope);
     TORCH_CHECK_VALUE(h_.dim() == 3, "h must be [N_src, heads, F]; got shape ", h_.sizes());
     TORCH_CHECK_VALUE(el_.has_value() == er_.has_value() && el_.has_value() != scores_.has_value(),
-                      "give el and er, or scores instead of both");
+                      "pass either el and er, or scores; got", el_ ? " el" : "", er_ ? " er" : "",
+                      scores_ ? " scores" : "", el_ || er_ || scores_ ? "" : " none of them");
     a.in = view.by_dst(), a.out = view.by_src();
     a.heads = h_.size(1), a.feats = h_.size(2);
     a.negative_slope = negative_slope;
@@ -39,12 +40,12 @@ struct AttentionTensors {
   }
 };
 
-// max and sum are the softmax's; weights are empty unless wanted.
+// max and sum are those of the softmax; without `weights` the last tensor is empty.
 template <class Device>
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention(at::TensorList index, const Tensor& h, const OptionalTensor& el,
                                                      const OptionalTensor& er, const OptionalTensor& scores,
                                                      const OptionalTensor& z, double negative_slope, bool weights) {
-  const Checker check("h", h);
+  const ArgumentChecks check("h", h);
   const AttentionTensors t(check, index, h, el, er, scores, z, negative_slope);
   const int64_t nodes = t.inputs.in.rows, edges = t.inputs.in.edges, heads = t.inputs.heads;
   const auto acc = check.acc_options();
@@ -63,10 +64,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> attention_backward(
     const OptionalTensor& el, const OptionalTensor& er, const OptionalTensor& scores, const OptionalTensor& z,
     const Tensor& out, const Tensor& max, const Tensor& sum, const Tensor& weights, double negative_slope,
     bool need_z) {
-  const Checker check("h", h);
+  const ArgumentChecks check("h", h);
   const AttentionTensors t(check, index, h, el, er, scores, z, negative_slope);
   const int64_t nodes = t.inputs.in.rows, edges = t.inputs.in.edges, heads = t.inputs.heads;
-  TORCH_CHECK_VALUE(z || !need_z, "without z it has no gradient");
+  TORCH_CHECK_VALUE(z || !need_z, "need_z is true, but z was not given");
   const Tensor rows =
       check.rows("grad", grad ? *grad : empty(out.sizes(), out.options()).zero_(), nodes, "destinations");
   const Tensor result = check.rows("out", out, nodes, "destinations").contiguous();
@@ -76,10 +77,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> attention_backward(
   const Tensor total = check.numbers("sum", sum, nodes, "destinations", heads);
   OptionalTensor given, shift;
   if (grad_weights) {
-    TORCH_CHECK_VALUE(weights.sizes() == grad_weights->sizes(), "the forward kept no weights: call it with weights");
+    TORCH_CHECK_VALUE(weights.sizes() == grad_weights->sizes(),
+                      "the forward saved no weights. Call attention with weights=True");
     given = check.numbers("grad_weights", *grad_weights, edges, "edges", heads);
     const Tensor product = weights.mul(*given);
-    shift = sum_by_row<Device>(t.inputs.in, Checker("weights", product), product);
+    shift = sum_by_row<Device>(t.inputs.in, ArgumentChecks("weights", product), product);
   }
   const auto acc = check.acc_options();
   const auto none = [&] { return empty({0, heads}, acc); };
@@ -99,7 +101,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> attention_backward(
     a.grad_z = out_data(grad_z), a.records = out_data(records);
     Device::run(a, t.h);
   }
-  const Tensor grad_er = er ? sum_by_row<Device>(t.inputs.in, Checker("er", grad_scores), grad_scores) : none();
+  const Tensor grad_er = er ? sum_by_row<Device>(t.inputs.in, ArgumentChecks("er", grad_scores), grad_scores) : none();
   return {grad_h, grad_el, grad_er, scores ? grad_scores : none(), grad_z};
 }
 
@@ -107,8 +109,8 @@ struct EdgeScoresTensors {
   Tensor p, q, w;
   EdgeScoresInputs inputs{};
 
-  EdgeScoresTensors(const Checker& check, at::TensorList index, const Tensor& p_, const Tensor& q_, const Tensor& w_,
-                    double negative_slope) {
+  EdgeScoresTensors(const ArgumentChecks& check, at::TensorList index, const Tensor& p_, const Tensor& q_,
+                    const Tensor& w_, double negative_slope) {
     const EdgeIndexView view = read_index(index, check);
     EdgeScoresInputs& a = inputs;
     a.dtype = check.dtype();
@@ -130,10 +132,10 @@ struct EdgeScoresTensors {
   }
 };
 
-// [E, heads], or [E] where p has no heads.
+// Returns [E, heads], or [E] if p has no heads.
 template <class Device>
 Tensor edge_scores(at::TensorList index, const Tensor& p, const Tensor& q, const Tensor& w, double negative_slope) {
-  const Checker check("p", p);
+  const ArgumentChecks check("p", p);
   const EdgeScoresTensors t(check, index, p, q, w, negative_slope);
   const int64_t edges = t.inputs.in.edges;
   const auto acc = check.acc_options();
@@ -147,7 +149,7 @@ Tensor edge_scores(at::TensorList index, const Tensor& p, const Tensor& q, const
 template <class Device>
 std::tuple<Tensor, Tensor, Tensor> edge_scores_backward(const Tensor& grad, at::TensorList index, const Tensor& p,
                                                         const Tensor& q, const Tensor& w, double negative_slope) {
-  const Checker check("p", p);
+  const ArgumentChecks check("p", p);
   const EdgeScoresTensors t(check, index, p, q, w, negative_slope);
   const Tensor grads = check.numbers("grad", grad, t.inputs.in.edges, "edges", t.inputs.heads);
   const Tensor grad_p = empty(p.sizes(), p.options()), grad_q = empty(q.sizes(), q.options());

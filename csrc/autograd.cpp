@@ -1,5 +1,4 @@
-// The operators' derivatives, what they are given under autocast, and the checks of tensors that no kernel could work
-// on.
+// The operators' derivatives, their casts under autocast, and checks that refuse tensors that no kernel can work on.
 #include <ATen/FuncTorchTLS.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -40,7 +39,7 @@ PTD_OPERATOR(edge_scores)
 PTD_OPERATOR(edge_scores_backward)
 #undef PTD_OPERATOR
 
-// The index among a Function's arguments: no variable.
+// The index as an argument of a Function: autograd does not count it among the inputs.
 struct Index {
   at::TensorList tensors;
 };
@@ -54,7 +53,7 @@ Tensor where_needed(AutogradContext* ctx, size_t input, const Tensor& grad) {
   return ctx->needs_input_grad(input) ? grad : Tensor();
 }
 
-// An argument and its name. Refers to the caller's tensor.
+// An argument and its name; points to the caller's tensor.
 struct Argument {
   const char* name;
   const Tensor* tensor;
@@ -63,8 +62,8 @@ struct Argument {
   Argument(const char* name_, const OptionalTensor& t) : name(name_), tensor(t && t->defined() ? &*t : nullptr) {}
 };
 
-// Refuses tensors and transforms that no kernel could serve; the rest is checked by the operators themselves, which see
-// values. True where a gradient is wanted.
+// Refuses tensors and transforms that no kernel can work on; the operators check the rest. Returns whether a gradient
+// is wanted.
 bool check_arguments(const char* operator_name, std::initializer_list<Argument> arguments) {
   const auto& transforms = at::functorch::functorchTLSAccessor();
   if (transforms) {
@@ -86,17 +85,16 @@ bool check_arguments(const char* operator_name, std::initializer_list<Argument> 
     TORCH_CHECK_VALUE(t.device() == first.tensor->device(), operator_name, ": ", x.name, " must be on one device with ",
                       first.name, ", ", first.tensor->device(), "; got ", t.device(), ". Move it with .to()");
     TORCH_CHECK_NOT_IMPLEMENTED(!t._fw_grad(/*level=*/0).defined(), operator_name,
-                                " has no forward-mode derivative: use torch.autograd.grad");
+                                " has no forward-mode derivative. Use torch.autograd.grad");
     wanted |= t.requires_grad();
   }
   return wanted && c10::GradMode::is_enabled();
 }
 
-// Below autograd: what forward and backward call the operators by.
+// With this guard a call of an operator goes to its kernels and is not recorded by autograd.
 using BelowAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-// ---- the operators that have no second derivative
-// --------------------------------------------------------------------
+// ---- the operators that have no second derivative -----------------------------------------------------------
 
 struct Refuse : torch::autograd::Function<Refuse> {
   static variable_list forward(AutogradContext* ctx, at::TensorList, const c10::OperatorHandle* op,
@@ -135,8 +133,7 @@ void refuse_second_derivative(const c10::OperatorHandle& op, c10::DispatchKeySet
   for (Tensor& t : Refuse::apply(at::TensorList(tensors), &op, keys, &own)) stack->emplace_back(std::move(t));
 }
 
-// ---- edge_gate
-// -------------------------------------------------------------------------------------------------------
+// ---- edge_gate ----------------------------------------------------------------------------------------------
 
 struct EdgeGate : torch::autograd::Function<EdgeGate> {
   static variable_list forward(AutogradContext* ctx, const Index& index, const Tensor& p, const Tensor& q,
@@ -144,8 +141,8 @@ struct EdgeGate : torch::autograd::Function<EdgeGate> {
                                const OptionalTensor& noise, const OptionalTensor& edge_ids, const GateOptions& o,
                                bool penalty, bool save) {
     const BelowAutograd guard;
-    const auto [z, kept, mask, logit] = call_edge_gate().call(index.tensors, p, q, w, c, edge_bias, noise, edge_ids,
-                                                              o.negative_slope, o.tau, o.gamma, o.zeta, penalty, save);
+    const auto [z, expected_open, mask, logit] = call_edge_gate().call(
+        index.tensors, p, q, w, c, edge_bias, noise, edge_ids, o.negative_slope, o.tau, o.gamma, o.zeta, penalty, save);
     ctx->mark_non_differentiable({mask, logit});
     ctx->set_materialize_grads(false);
     ctx->save_for_backward({p, q, w, z, mask, logit});
@@ -156,11 +153,13 @@ struct EdgeGate : torch::autograd::Function<EdgeGate> {
     ctx->saved_data["save"] = save;
     ctx->saved_data["c_dim"] = c.dim();
     ctx->saved_data["bias"] = edge_bias.has_value() && edge_bias->requires_grad();
-    return {z, kept, mask, logit};
+    return {z, expected_open, mask, logit};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    TORCH_CHECK(ctx->saved_data["save"].toBool(), "edge_gate kept nothing for a backward: call it with save=True");
+    TORCH_CHECK(
+        ctx->saved_data["save"].toBool(),
+        "edge_gate was run without gradients, so it saved nothing for the backward. Call it with gradients enabled");
     variable_list result(11);
     const OptionalTensor grad_z = optional(grads[0]);
     const OptionalTensor grad_penalty = optional(ctx->saved_data["penalty"].toBool() ? grads[1] : Tensor());
@@ -200,8 +199,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> edge_gate_autograd(
                                save);
 }
 
-// ---- aggregate, edge_dot, maximum
-// --------------------------------------------------------------------------------------
+// ---- aggregate, edge_dot, maximum ---------------------------------------------------------------------------
 
 struct Aggregate : torch::autograd::Function<Aggregate> {
   static Tensor forward(AutogradContext* ctx, const Index& index, const Tensor& h, const OptionalTensor& z,
@@ -277,10 +275,9 @@ std::tuple<Tensor, Tensor> maximum_autograd(at::TensorList index, const Tensor& 
   return call_maximum().call(index, h, z);
 }
 
-// ---- degrees
-// -----------------------------------------------------------------------------------------------------------
+// ---- degrees ------------------------------------------------------------------------------------------------
 
-// Each is the other's transpose, so these two have derivatives of every order.
+// segment_sum and segment_spread. Each is the other's transpose, so they have derivatives of every order.
 template <bool spread>
 struct Segments : torch::autograd::Function<Segments<spread>> {
   static Tensor forward(AutogradContext* ctx, const Index& index, const Tensor& x, bool by_src) {
@@ -332,8 +329,7 @@ std::tuple<Tensor, Tensor, Tensor> normalize_autograd(at::TensorList index, cons
   return call_normalize().call(index, z, left, right, floor);
 }
 
-// ---- attention
-// ---------------------------------------------------------------------------------------------------------
+// ---- attention ----------------------------------------------------------------------------------------------
 
 struct Attention : torch::autograd::Function<Attention> {
   static variable_list forward(AutogradContext* ctx, const Index& index, const Tensor& h, const OptionalTensor& el,
@@ -356,7 +352,7 @@ struct Attention : torch::autograd::Function<Attention> {
     variable_list result(8);
     if (!grad && !grad_weights) return result;
     const variable_list saved = ctx->get_saved_variables();
-    // Those of the five inputs that were given, in their order.
+    // needs_input_grad counts only the inputs that were given.
     bool need[5] = {};
     for (size_t i = 0, input = 0; i < 5; ++i)
       if (saved[i].defined()) need[i] = ctx->needs_input_grad(input++);
@@ -409,10 +405,10 @@ Tensor edge_scores_autograd(at::TensorList index, const Tensor& p, const Tensor&
   return call_edge_scores().call(index, p, q, w, negative_slope);
 }
 
-// ---- autocast
-// ---------------------------------------------------------------------------------------------------------- Rows keep
-// the dtype that autocast gave them, of two kinds of rows the wider one; numbers beside them are float32 (or float64
-// beside float64).
+// ---- autocast -----------------------------------------------------------------------------------------------
+
+// Rows keep the dtype that they have under autocast; of two kinds of rows, both get the wider dtype. The numbers that
+// go with rows become float32, or float64 with float64 rows.
 
 const c10::DispatchKeySet autocast_keys({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA});
 using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;

@@ -1,11 +1,11 @@
-// What the kernel of common neighbours is given.
+// The arguments of the kernel of common neighbours.
 #pragma once
 
 #include "core/types.h"
 
 namespace dgl_ptdnet {
 
-// For each pair the sum of weight[e] * weight[f] over edges e into u and f into v that start at the same node.
+// out[i] is the sum of weight[e] * weight[f] over edges e into u[i] and f into v[i] from the same source.
 struct CommonNeighbours {
   EdgeSide side;         // by destination, the sources of each in ascending order
   const double* weight;  // [E] in the caller's order

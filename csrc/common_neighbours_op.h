@@ -8,17 +8,18 @@
 
 namespace dgl_ptdnet {
 
-inline Tensor check_ends(const Checker& check, const char* name, const Tensor& ends, int64_t count, int64_t nodes) {
+inline Tensor check_ends(const ArgumentChecks& check, const char* name, const Tensor& ends, int64_t count,
+                         int64_t nodes) {
   const Tensor flat = check.int64(name, ends, count, "[pairs]");
   const int64_t* ids = flat.const_data_ptr<int64_t>();
   const int64_t* bad = std::find_if(ids, ids + count, [=](int64_t id) { return id < 0 || id >= nodes; });
-  if (bad != ids + count) id_out_of_range(name, *bad, bad - ids, nodes);
+  if (bad != ids + count) id_out_of_range(name, *bad, bad - ids, nodes, "Pass nodes of the graph");
   return flat;
 }
 
 template <class Device>
 Tensor common_neighbours(at::TensorList index, const Tensor& weight, const Tensor& u, const Tensor& v) {
-  const Checker check("weight", weight);
+  const ArgumentChecks check("weight", weight);
   const EdgeIndexView view = read_index(index, check);
   TORCH_CHECK_TYPE(weight.scalar_type() == at::kDouble, "weight must be torch.float64; got ",
                    dtype_name(weight.scalar_type()));

@@ -1,12 +1,12 @@
-// What the kernels of the degrees, and of the normalisation of gates by them, are given: plain pointers to numbers of
-// type `acc`: float or double.
+// The arguments of the kernels of degrees and of gates' normalisation, as plain pointers to numbers of type `acc`:
+// float or double.
 #pragma once
 
 #include "core/types.h"
 
 namespace dgl_ptdnet {
 
-// Sums of edges' numbers by row.
+// Sums the edges' numbers by row.
 struct SegmentSum {
   EdgeSide side;
   Dtype acc;
@@ -16,7 +16,7 @@ struct SegmentSum {
   void* out;  // [rows, heads]
 };
 
-// The way back: a row's number given to each of its edges.
+// The transpose: gives a row's number to each of its edges.
 struct SegmentSpread {
   EdgeSide side;
   Dtype acc;
@@ -28,11 +28,11 @@ struct SegmentSpread {
 
 struct NormalizeOptions {
   double left, right;  // exponents of the source's and of the destination's degree
-  double floor;        // the smallest degree that counts
+  double floor;        // smaller degrees count as this
 };
 
 // w_e = z_e a_u b_v with a = max(degree, floor)^-left of the source and b = max(degree, floor)^-right of the
-// destination, where a degree is the sum of a node's z. A power of 0 counts as 0.
+// destination, where a degree is the sum of a node's z. Where the base of a power is 0, the power counts as 0.
 struct Normalize {
   EdgeSide in;  // by destination
   Dtype acc;
@@ -45,8 +45,8 @@ struct Normalize {
   void* w;  // [E, heads]
 };
 
-// grad_z_e = grad_e a_u b_v - left / degree_u * out_sum_u - right / degree_v * in_sum_v, the last two only where the
-// degree is not below the floor; the sums are those of grad_e w_e.
+// grad_z_e = grad_e a_u b_v - left / degree_u * out_sum_u - right / degree_v * in_sum_v, where out_sum and in_sum are
+// sums of grad_e w_e. Each of the last two terms counts only where its degree is neither 0 nor below the floor.
 struct NormalizeBackward : Normalize {
   const void* grad;     // [E, heads]
   const void* out_sum;  // [num_src, heads], null where left = 0

@@ -14,9 +14,9 @@ inline int64_t heads_of(const Tensor& x) {
   return x.dim() == 2 ? x.size(1) : 1;
 }
 
-// x [E] or [E, heads] summed by destination or by source.
+// Sums x [E] or [E, heads] by destination or by source.
 template <class Device>
-Tensor sum_by_row(const EdgeSide& side, const Checker& check, const Tensor& x) {
+Tensor sum_by_row(const EdgeSide& side, const ArgumentChecks& check, const Tensor& x) {
   SegmentSum a{side, check.acc_dtype(), heads_of(x), nullptr, nullptr};
   const Tensor numbers = check.numbers("z", x, side.edges, "edges", a.heads);
   const Tensor out = empty(with_rows(x, side.rows), x.options());
@@ -28,15 +28,15 @@ Tensor sum_by_row(const EdgeSide& side, const Checker& check, const Tensor& x) {
 
 template <class Device>
 Tensor segment_sum(at::TensorList index, const Tensor& x, bool by_src) {
-  const Checker check("z", x);
+  const ArgumentChecks check("z", x);
   const EdgeIndexView view = read_index(index, check);
   return sum_by_row<Device>(by_src ? view.by_src() : view.by_dst(), check, x);
 }
 
-// x [rows] or [rows, heads] given to edges.
+// Gives the rows' numbers x, [rows] or [rows, heads], to their edges.
 template <class Device>
 Tensor segment_spread(at::TensorList index, const Tensor& x, bool by_src) {
-  const Checker check("x", x);
+  const ArgumentChecks check("x", x);
   const EdgeIndexView view = read_index(index, check);
   SegmentSpread a{by_src ? view.by_src() : view.by_dst(), check.acc_dtype(), heads_of(x), nullptr, nullptr};
   const Tensor numbers = check.numbers("x", x, a.side.rows, by_src ? "sources" : "destinations", a.heads);
@@ -47,7 +47,7 @@ Tensor segment_spread(at::TensorList index, const Tensor& x, bool by_src) {
 }
 
 // The arguments that forward and backward share; `z` is contiguous.
-inline Normalize normalize_args(const EdgeIndexView& view, const Checker& check, const Tensor& z,
+inline Normalize normalize_args(const EdgeIndexView& view, const ArgumentChecks& check, const Tensor& z,
                                 const NormalizeOptions& options, const Tensor& out_deg, const Tensor& in_deg) {
   Normalize a{};
   a.in = view.by_dst();
@@ -63,7 +63,7 @@ inline Normalize normalize_args(const EdgeIndexView& view, const Checker& check,
 template <class Device>
 std::tuple<Tensor, Tensor, Tensor> normalize(at::TensorList index, const Tensor& z, double left, double right,
                                              double floor) {
-  const Checker check("z", z);
+  const ArgumentChecks check("z", z);
   const EdgeIndexView view = read_index(index, check);
   TORCH_CHECK_VALUE(floor >= 0 && std::isfinite(floor), "floor must be finite and not negative; got ", floor);
   check_finite("left", left), check_finite("right", right);
@@ -83,7 +83,7 @@ std::tuple<Tensor, Tensor, Tensor> normalize(at::TensorList index, const Tensor&
 template <class Device>
 Tensor normalize_backward(const Tensor& grad, at::TensorList index, const Tensor& w, const Tensor& out_deg,
                           const Tensor& in_deg, double left, double right, double floor) {
-  const Checker check("grad", grad);
+  const ArgumentChecks check("grad", grad);
   const EdgeIndexView view = read_index(index, check);
   const int64_t heads = heads_of(grad);
   check.acc_dtype();

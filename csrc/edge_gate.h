@@ -1,4 +1,4 @@
-// What the edge gate's kernels are given: plain pointers. `acc` is float, or double where p and q are double.
+// The arguments of the edge gate's kernels, as plain pointers. `acc` is float, or double where p and q are double.
 #pragma once
 
 #include "core/types.h"
@@ -14,7 +14,7 @@ struct EdgeGateInputs {
   int64_t p_stride, q_stride, hidden;
   const void* w;  // [hidden] acc
   GateOptions options;
-  bool noisy;  // whether the gates were, or are to be, sampled
+  bool noisy;  // whether the gates are sampled
 };
 
 struct EdgeGateForward : EdgeGateInputs {
@@ -24,14 +24,14 @@ struct EdgeGateForward : EdgeGateInputs {
   const int64_t* edge_ids;  // [E], or null for 0 .. E-1
   // outputs
   void* z;        // [E] acc
-  void* penalty;  // [] acc, or null
+  void* penalty;  // [] acc, the expected number of open gates; or null
   uint8_t* mask;  // [E, mask_bytes], by position; bit k % 8 of byte k / 8: p_uk + q_vk > 0. Or null
   void* logit;    // [E] acc, or null
 };
 
 struct EdgeGateBackward : EdgeGateInputs {
   const void* z;             // [E] acc
-  const uint8_t* mask;       // [E, mask_bytes], by position; null where hidden = 1: recomputed
+  const uint8_t* mask;       // [E, mask_bytes], by position; null if hidden = 1, where it is recomputed
   const void* logit;         // [E] acc, or null: only the penalty's gradient needs it
   const void* grad_z;        // [E] acc, or null
   const void* grad_penalty;  // [] acc, or null

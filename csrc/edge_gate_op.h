@@ -1,4 +1,5 @@
-// The edge gate's operators on tensors, for both devices: checks, results, and the call of the device's kernels.
+// The edge gate's operators on tensors, for both devices: checks the arguments, makes the results and calls the
+// device's kernels.
 #pragma once
 
 #include <ATen/ops/ones.h>
@@ -10,12 +11,12 @@
 
 namespace dgl_ptdnet {
 
-// The tensors that the kernels' pointers lead into, and what both passes are given of them.
+// The checked arguments that forward and backward share. The pointers of `inputs` point into the tensors.
 struct GateTensors {
   Tensor p, q, w;
   EdgeGateInputs inputs{};
 
-  GateTensors(const Checker& check, at::TensorList index, const Tensor& p_, const Tensor& q_, const Tensor& w_,
+  GateTensors(const ArgumentChecks& check, at::TensorList index, const Tensor& p_, const Tensor& q_, const Tensor& w_,
               const GateOptions& options, bool noisy) {
     for (const auto& [name, rows] : {std::pair<const char*, const Tensor&>{"p", p_}, {"q", q_}})
       TORCH_CHECK_VALUE(rows.dim() == 2 && rows.size(1) >= 1, name, " must be [N, H] with H >= 1; got shape ",
@@ -44,7 +45,7 @@ struct GateTensors {
   }
 };
 
-// Without an activation the logit is separable: the sums over H belong to nodes, and the rest is a gate of H = 1.
+// Without an activation the logit is separable: it is a sum of one number of each node, so a gate with H = 1 makes it.
 inline bool is_separable(const Tensor& p, const Tensor& q, const Tensor& w, double negative_slope) {
   const auto known = [&](at::ScalarType dtype) { return dtype == acc_type(p) || dtype == p.scalar_type(); };
   return negative_slope == 1 && p.dim() == 2 && q.dim() == 2 && w.dim() == 1 && p.sym_size(1) > 1 &&
@@ -67,7 +68,7 @@ struct SeparatedGate {
   }
 };
 
-// `save`: keep what the backward needs.
+// `save`: whether to return the mask and logits that the backward needs.
 template <class Device>
 std::tuple<Tensor, Tensor, Tensor, Tensor> edge_gate(at::TensorList index, const Tensor& p, const Tensor& q,
                                                      const Tensor& w, const Tensor& c, const OptionalTensor& edge_bias,
@@ -79,7 +80,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> edge_gate(at::TensorList index, const
     return edge_gate<Device>(index, s.p, s.q, s.w, s.c, s.edge_bias, noise, edge_ids, negative_slope, tau, gamma, zeta,
                              penalty, save);
   }
-  const Checker check("p", p);
+  const ArgumentChecks check("p", p);
   const GateTensors t(check, index, p, q, w, {negative_slope, tau, gamma, zeta}, noise.has_value());
   const int64_t edges = t.inputs.index.edges;
   TORCH_CHECK_VALUE(c.numel() == 1, "c must be one number; got shape ", c.sizes());
@@ -89,7 +90,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> edge_gate(at::TensorList index, const
   if (noise) seed = check.int64("noise", *noise, 2, "int64[2], (seed, offset),");
   if (edge_ids) ids = check.int64("edge_ids", *edge_ids, edges, "[E]");
   const auto acc = check.acc_options();
-  const Tensor z = empty({edges}, acc), kept = penalty ? empty({}, acc) : empty({0}, acc);
+  const Tensor z = empty({edges}, acc), expected_open = penalty ? empty({}, acc) : empty({0}, acc);
   const Tensor mask = empty({save ? edges : 0, mask_bytes(t.inputs.hidden)}, p.options().dtype(at::kByte));
   const Tensor logit = empty({save && penalty ? edges : 0}, acc);
   auto a = extend<EdgeGateForward>(t.inputs);
@@ -98,25 +99,26 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> edge_gate(at::TensorList index, const
   a.noise = seed ? seed->const_data_ptr<int64_t>() : nullptr;
   a.edge_ids = ids ? ids->const_data_ptr<int64_t>() : nullptr;
   a.z = out_data(z);
-  a.penalty = out_data(kept);
+  a.penalty = out_data(expected_open);
   a.mask = static_cast<uint8_t*>(out_data(mask));
   a.logit = out_data(logit);
   Device::run(a, t.p);
-  return {z, kept, mask, logit};
+  return {z, expected_open, mask, logit};
 }
 
-// `bias`: whether edge_bias has a gradient.
+// `bias`: whether to make edge_bias' gradient.
 template <class Device>
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> edge_gate_backward(
     const OptionalTensor& grad_z, const OptionalTensor& grad_penalty, at::TensorList index, const Tensor& p,
     const Tensor& q, const Tensor& w, const Tensor& z, const Tensor& mask, const Tensor& logit, double negative_slope,
     double tau, double gamma, double zeta, bool noisy, bool bias) {
-  const Checker check("p", p);
+  const ArgumentChecks check("p", p);
   const GateTensors t(check, index, p, q, w, {negative_slope, tau, gamma, zeta}, noisy);
   const int64_t edges = t.inputs.index.edges, hidden = t.inputs.hidden;
   TORCH_CHECK_VALUE(mask.scalar_type() == at::kByte && mask.is_contiguous() && mask.device() == p.device() &&
                         mask.numel() == edges * mask_bytes(hidden),
-                    "the forward kept nothing for a backward: call edge_gate with save=True");
+                    "edge_gate was run without gradients, so it saved nothing for the backward. Call it with gradients "
+                    "enabled");
   const Tensor gates = check.numbers("z", z, edges, "edges", 1);
   OptionalTensor given, given_penalty, logits;
   if (grad_z) given = check.numbers("grad_z", *grad_z, edges, "edges", 1);

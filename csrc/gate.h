@@ -1,4 +1,4 @@
-// The formula of the edge gate, once, for host and device:
+// The formula of the edge gate, for host and device:
 //   logit = sum_k w_k * act(p_uk + q_vk) + b_e + c
 //   s     = sigmoid((log eps - log(1 - eps) + logit) / tau)     with noise;  sigmoid(logit) without
 //   z     = clip(s * (zeta - gamma) + gamma, 0, 1)
@@ -12,7 +12,7 @@ namespace dgl_ptdnet {
 
 struct GateOptions {
   double negative_slope;    // of the activation: 0 relu, 1 identity
-  double tau, gamma, zeta;  // temperature of the samples; what they are stretched to before they are clipped
+  double tau, gamma, zeta;  // temperature of the samples; the interval that they are stretched to and then clipped
 };
 
 template <class A>
@@ -25,25 +25,25 @@ PTD_HD A sigmoid(A x) {
   return A(1) / (A(1) + std::exp(-x));
 }
 
-// What a gate needs besides its logit. `scale` is 1 / tau with noise and 1 without: the slope of the
-// sigmoid's argument in the logit.
+// Computes a gate and its slopes from a logit. `scale` is 1 / tau with noise and 1 without: the derivative of the
+// sigmoid's argument by the logit.
 template <class A>
 struct Stretch {
-  A scale, gamma, zeta, shift;  // shift = tau * log(-gamma / zeta), the penalty's
+  A scale, gamma, zeta, shift;  // shift = tau * log(-gamma / zeta), for the penalty
 
   PTD_HD A gate(A logit, A noise) const {
     const A z = sigmoid((logit + noise) * scale) * (zeta - gamma) + gamma;
     return z < A(0) ? A(0) : z > A(1) ? A(1) : z;  // NaN stays NaN
   }
-  // dz/dlogit, from the gate alone: outside the band it is clipped and has none.
+  // dz/dlogit, from the gate alone: 0 where the gate is clipped.
   PTD_HD A slope(A z) const {
     if (z <= A(0) || z >= A(1)) return A(0);
     const A s = (z - gamma) / (zeta - gamma);
     return (zeta - gamma) * s * (A(1) - s) * scale;
   }
-  // The chance that the gate is not exactly zero, and its slope in the logit.
-  PTD_HD A kept(A logit) const { return sigmoid(logit - shift); }
-  PTD_HD A kept_slope(A logit) const {
+  // The probability that the gate is open (not exactly 0), and its derivative by the logit.
+  PTD_HD A open(A logit) const { return sigmoid(logit - shift); }
+  PTD_HD A open_slope(A logit) const {
     const A s = sigmoid(logit - shift);
     return s * (A(1) - s);
   }

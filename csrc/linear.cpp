@@ -1,5 +1,5 @@
-// Several linear maps of one matrix by torch's own products. Results have memory that is kept from step to step, and
-// the maps' gradients for the matrix are summed by the products themselves.
+// Several linear maps of one matrix by torch's own products. Results get memory that is reused from step to step, and
+// each product adds its gradient of the matrix to the sum of the earlier ones.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/constant_pad_nd.h>
@@ -28,7 +28,7 @@ std::vector<Tensor> linear(const Tensor& x, at::TensorList weights, const c10::L
   TORCH_CHECK_VALUE(biases.size() == weights.size(), "biases must have an entry for each weight");
   std::vector<Tensor> results;
   for (size_t i = 0; i < weights.size(); ++i) {
-    // Products of an odd width take longer. A single result is left dense: it may be what a layer returns.
+    // Products are slower if their width is no multiple of 16. A single result stays dense: a layer may return it.
     const int64_t size = weights[i].size(0), rest = weights.size() == 1 || size < 16 ? 0 : (16 - size % 16) % 16;
     const auto padded = [&](const Tensor& t, at::IntArrayRef by) { return rest ? at::constant_pad_nd(t, by) : t; };
     const Tensor weight = padded(weights[i], {0, 0, 0, rest}).t();

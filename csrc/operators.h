@@ -1,4 +1,4 @@
-// Every operator's kernel for a device: the same names on both.
+// Registers every operator for a device, under the same names for both devices.
 #pragma once
 
 #include <torch/library.h>
@@ -11,8 +11,8 @@
 
 namespace dgl_ptdnet {
 
-// Device::order_edges makes the index, Device::run(arguments, rows) runs an operator's kernels; `rows` is a tensor of
-// the call, whose options are those of scratch.
+// Device::order_edges makes the index. Device::run(arguments, rows) runs an operator's kernels; scratch tensors get the
+// options of `rows`, a tensor of the call.
 template <class Device>
 void register_operators(torch::Library& m) {
   m.impl("edge_index", edge_index<Device>);

@@ -1,5 +1,4 @@
-// What this library was built with and runs on, and the memory that it keeps. The operators register themselves when it
-// is loaded.
+// The Python module: build_info and release_memory. The operators register themselves when the module is loaded.
 #include <c10/util/Exception.h>
 #include <pybind11/pybind11.h>
 #include <torch/version.h>

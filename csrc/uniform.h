@@ -1,4 +1,4 @@
-// What the kernels that draw uniform numbers are given: plain pointers.
+// The arguments of the kernels that draw uniform numbers, as plain pointers.
 #pragma once
 
 #include "core/types.h"

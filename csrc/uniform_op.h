@@ -8,7 +8,7 @@ namespace dgl_ptdnet {
 
 template <class Device>
 Tensor uniform(const Tensor& noise, const Tensor& edge_ids) {
-  const Checker check("noise", noise);
+  const ArgumentChecks check("noise", noise);
   const Tensor seed = check.int64("noise", noise, 2, "int64[2], (seed, offset),");
   const Tensor ids = check.int64("edge_ids", edge_ids, edge_ids.numel(), "[E]");
   const Tensor out = empty({ids.size(0)}, noise.options().dtype(at::kFloat));

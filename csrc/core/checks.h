@@ -1,4 +1,4 @@
-// Checks of users' tensors, in the same words for every operator and device.
+// Checks users' tensors, with the same messages for every operator and device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ namespace dgl_ptdnet {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// The name that a user knows.
+// The name of a dtype in Python.
 inline const char* dtype_name(at::ScalarType dtype) {
   switch (dtype) {
     case at::kFloat:
@@ -37,7 +37,7 @@ inline const char* dtype_name(at::ScalarType dtype) {
   }
 }
 
-// The dtype of sums, gates and scores beside rows.
+// The dtype of the sums, gates and scores that go with rows.
 inline at::ScalarType acc_type(const Tensor& rows) {
   return rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -54,17 +54,17 @@ inline void check_negative_slope(double negative_slope) {
                     "negative_slope must be finite and not negative; got ", negative_slope);
 }
 
-// Checks the arguments of one call, each against the first, whose rows the operator works on.
-class Checker {
+// Checks one argument after another, each against the rows that the operator works on, its first tensor.
+class ArgumentChecks {
  public:
-  Checker(const char* name, const Tensor& first) : name_(name), first_(first) {}
+  ArgumentChecks(const char* name, const Tensor& first) : name_(name), first_(first) {}
 
   const Tensor& first() const { return first_; }
   const char* name() const { return name_; }
   at::ScalarType acc() const { return acc_type(first_); }
   at::TensorOptions acc_options() const { return first_.options().dtype(acc()); }
 
-  // Of rows of features.
+  // The dtype of rows of features.
   Dtype dtype() const {
     switch (first_.scalar_type()) {
       case at::kFloat:
@@ -81,7 +81,7 @@ class Checker {
     }
   }
 
-  // Of numbers of edges or nodes alone.
+  // The dtype of numbers of edges or nodes, for operators without rows.
   Dtype acc_dtype() const {
     TORCH_CHECK_TYPE(first_.scalar_type() == at::kFloat || first_.scalar_type() == at::kDouble, name_,
                      " must be float32 or float64; got ", dtype_name(first_.scalar_type()),
@@ -99,8 +99,8 @@ class Checker {
                      " like ", name_, "; got ", dtype_name(t.scalar_type()));
   }
 
-  // Rows of `count` nodes of a kind, [count, F] or [count, heads, F]; returned as [count, numbers] with the numbers of
-  // a row one after another. Any distance between rows: halves of one projection need no copy.
+  // Checks rows of `count` nodes of a kind, [count, F] or [count, heads, F], and returns them as [count, heads * F]
+  // with contiguous rows. Rows may have any stride: halves of one projection are not copied.
   Tensor rows(const char* what, const Tensor& t, int64_t count, const char* nodes) const {
     device(what, t);
     same_dtype(what, t);
@@ -112,8 +112,8 @@ class Checker {
     return flat.size(1) == 1 || flat.stride(1) == 1 ? flat : flat.contiguous();
   }
 
-  // Float numbers beside the rows, [count] or, with heads, [count, heads]; returned contiguous and as acc. They may
-  // have the rows' dtype.
+  // Checks the numbers that go with the rows, [count] or, with heads, [count, heads], of type acc or of the rows'
+  // dtype. Returns them contiguous and as acc.
   Tensor numbers(const char* what, const Tensor& t, int64_t count, const char* things, int64_t heads) const {
     TORCH_CHECK_VALUE((t.dim() == 1 && heads == 1) || (t.dim() == 2 && t.size(1) == heads), what, " must have ", heads,
                       heads == 1 ? " number" : " numbers", " for each of the ", things, "; got shape ", t.sizes());

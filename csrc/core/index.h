@@ -1,4 +1,4 @@
-// A graph's index as the operators get it: one list of tensors, in one order, parsed here.
+// Makes, checks and reads a graph's index, which operators take as a list of eight tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,36 +11,36 @@
 
 namespace dgl_ptdnet {
 
-// The largest number of edges or nodes: positions and ids are 32-bit inside.
+// Maximum number of edges or nodes: positions and ids are stored in 32 bits.
 constexpr int64_t max_count = (int64_t{1} << 31) - 2;
 
 constexpr size_t index_tensors = 8;  // in_ptr, in_src, in_dst, in_edge, out_ptr, out_pos, out_dst, out_edge
 using IndexTensors = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-// What is known of the values of an index's tensor, kept with it: kernels use them as addresses, so they are checked,
-// but only once. A change in place is noticed by the tensor's version.
+// The result of a check of an index tensor's values, stored with the tensor. Kernels use the values as addresses, so
+// they must be checked, but once is enough: the tensor's version shows whether it was changed in place since.
 struct KnownValues : c10::BackendMeta {
-  bool starts;  // whether they ascend from 0 to `bound`; else they are in 0 .. bound - 1
+  bool starts;  // true: the values ascend from 0 to `bound`; false: they are in 0 .. bound - 1
   int64_t bound;
   uint32_t version;
 
   KnownValues(bool starts_, int64_t bound_, uint32_t version_) : starts(starts_), bound(bound_), version(version_) {}
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>&) const override {
-    return {};  // a copy's versions are its own
+    return {};  // a copy counts its versions anew
   }
 };
 
 inline void set_known(const Tensor& t, bool starts, int64_t bound) {
-  if (t.is_inference()) return;  // it has no versions
+  if (t.is_inference()) return;  // inference tensors have no versions
   const auto version = static_cast<uint32_t>(t._version());
   t.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<KnownValues>(starts, bound, version));
 }
 
 [[noreturn]] inline void bad_index() {
-  TORCH_CHECK_VALUE(false, "the index's tensors are not those of a graph. Take EdgeIndex.tensors as they are");
+  TORCH_CHECK_VALUE(false, "the index's tensors are not those of a graph. Pass EdgeIndex.tensors unchanged");
 }
 
-// The slow way, for tensors that edge_index did not make.
+// Checks the values of a tensor that edge_index did not make: slow.
 inline void check_values(const Tensor& t, bool starts, int64_t bound) {
   if (t.numel() > 0) {
     const auto [low, high] = t.aminmax();
@@ -59,8 +59,8 @@ inline void ensure_values(const Tensor& t, bool starts, int64_t bound) {
   if (known->starts != starts || (starts ? known->bound != bound : known->bound > bound)) bad_index();
 }
 
-// The index for an operator whose other tensors are on the device of `check`'s first.
-inline EdgeIndexView read_index(at::TensorList index, const Checker& check) {
+// Checks the index and returns its pointers. It must be on the device of `check`'s first tensor.
+inline EdgeIndexView read_index(at::TensorList index, const ArgumentChecks& check) {
   TORCH_CHECK_VALUE(index.size() == index_tensors, "index must be the ", index_tensors,
                     " tensors of EdgeIndex.tensors; got ", index.size());
   const int32_t* data[index_tensors];
@@ -83,8 +83,8 @@ inline EdgeIndexView read_index(at::TensorList index, const Checker& check) {
 
 inline void check_edge_list(const Tensor& src, const Tensor& dst, int64_t num_src, int64_t num_dst) {
   TORCH_CHECK_VALUE(src.dim() == 1 && dst.dim() == 1 && src.size(0) == dst.size(0),
-                    "src and dst must be 1-D and of one length, one entry an edge; got shapes ", src.sizes(), " and ",
-                    dst.sizes());
+                    "src and dst must be 1-D and of one length, with one entry for each edge; got shapes ", src.sizes(),
+                    " and ", dst.sizes());
   TORCH_CHECK_TYPE(
       (src.scalar_type() == at::kInt || src.scalar_type() == at::kLong) && src.scalar_type() == dst.scalar_type(),
       "src and dst must both be int32 or both int64; got ", dtype_name(src.scalar_type()), " and ",
@@ -98,16 +98,18 @@ inline void check_edge_list(const Tensor& src, const Tensor& dst, int64_t num_sr
                     num_src, " sources, ", num_dst, " destinations. Split the graph");
 }
 
-[[noreturn]] inline void id_out_of_range(const char* name, int64_t id, int64_t edge, int64_t count) {
-  TORCH_CHECK_INDEX(false, name, "[", edge, "] = ", id, " is out of range: there are ", count,
-                    " such nodes, so ids go from 0 to ", count - 1,
-                    ". Pass features for every node, or correct the edge list");
+// name[place] = id is not in 0 .. count - 1.
+[[noreturn]] inline void id_out_of_range(
+    const char* name, int64_t id, int64_t place, int64_t count,
+    const char* remedy = "Pass features for every node, or correct the edge list") {
+  TORCH_CHECK_INDEX(false, name, "[", place, "] = ", id, " is out of range: there are ", count,
+                    " such nodes, so ids go from 0 to ", count - 1, ". ", remedy);
 }
 
 template <class Device>
 IndexTensors edge_index(const Tensor& src, const Tensor& dst, int64_t num_src, int64_t num_dst) {
   check_edge_list(src, dst, num_src, num_dst);
-  const c10::InferenceMode no_inference(false);  // a later call may want a gradient
+  const c10::InferenceMode no_inference(false);  // a later call may need gradients
   const IndexTensors made = Device::order_edges(src, dst, num_src, num_dst);
   const int64_t edges = src.size(0);
   set_known(std::get<0>(made), true, edges), set_known(std::get<4>(made), true, edges);

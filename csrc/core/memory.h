@@ -1,4 +1,4 @@
-// Tensors for results, in memory that is kept for the next ones: see pool.h.
+// Makes tensors for results. Large ones on a CPU get their memory from the pool: see pool.h.
 #pragma once
 
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-// Random numbers that depend on an edge's id and on (seed, offset) alone, for host and device.
+// Random numbers from an edge's id and (seed, offset), for host and device.
 #pragma once
 
 #include "types.h"
@@ -30,10 +30,10 @@ PTD_HD Philox4 philox(uint64_t counter, uint64_t seed, uint64_t offset) {
 PTD_HD uint32_t edge_bits(int64_t id, uint64_t seed, uint64_t offset) {
   const Philox4 draw = philox(static_cast<uint64_t>(id) >> 2, seed, offset);
   const uint32_t lower = id & 1 ? draw.x[1] : draw.x[0], upper = id & 1 ? draw.x[3] : draw.x[2];
-  return id & 2 ? upper : lower;  // an index would put the array into a GPU's local memory
+  return id & 2 ? upper : lower;  // no x[id & 3]: it would put the array into a GPU's local memory
 }
 
-// Half-integers of 2^-23: exact in fp32 and never 0 or 1, so that logarithms stay finite.
+// (k + 1/2) * 2^-23 for integers k: exact in fp32 and never 0 or 1, so logarithms stay finite.
 template <class A>
 PTD_HD A to_uniform(uint32_t bits) {
   return (static_cast<A>(bits >> 9) + A(0.5)) * A(1.1920928955078125e-07);

@@ -1,4 +1,4 @@
-// The types that every operator shares: number types, and a graph's edges in both orders. No torch here.
+// Types that all operators share: number types, and a graph's edges in both orders. No torch here.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,16 @@
 #ifdef __CUDACC__
 #define PTD_HD __host__ __device__ __forceinline__
 #else
-#define PTD_HD inline __attribute__((always_inline))  // no two instruction sets may share a copy
+// inline, so that files compiled for different instruction sets share no copy
+#define PTD_HD inline __attribute__((always_inline))
 #endif
 
 namespace dgl_ptdnet {
 
 enum class Dtype : int { f32 = 0, f64 = 1, bf16 = 2, f16 = 3 };
 
-// The edges of every row, in a fixed order: of destinations, where `node` is the source, or of sources, where it is
-// the destination.
+// The edges grouped by row, in a fixed order. A row is a destination and `node` the source, or a row is a source and
+// `node` the destination.
 struct EdgeSide {
   const int32_t* ptr;   // [rows + 1]
   const int32_t* node;  // [E] the other end of each edge
@@ -24,8 +25,8 @@ struct EdgeSide {
   int64_t rows, others, edges;
 };
 
-// A position is an edge's place in destination order; edges of one destination keep the caller's order. A slot is its
-// place in source order.
+// An edge's position is its place in the order by destination, where edges of one destination keep the caller's order.
+// Its slot is its place in the order by source.
 struct EdgeIndexView {
   const int32_t* in_ptr;    // [num_dst + 1] positions of each destination
   const int32_t* in_src;    // [E] source of each position
@@ -41,7 +42,7 @@ struct EdgeIndexView {
   PTD_HD EdgeSide by_src() const { return {out_ptr, out_dst, out_edge, num_src, num_dst, edges}; }
 };
 
-// Arguments that go on from the ones that two operators share.
+// Arguments of a derived type that start from those in their base, which two operators share.
 template <class Args, class Base>
 Args extend(const Base& base) {
   Args args{};

@@ -1,4 +1,4 @@
-// aggregate and maximum on a CPU: which kernels, over which threads.
+// Runs aggregate and maximum on a CPU: chooses the kernels and divides their tasks among threads.
 #include "aggregate_kernels.h"
 #include "device.h"
 #include "parts.h"
@@ -7,7 +7,7 @@
 namespace dgl_ptdnet {
 namespace {
 
-// The pass over tasks, then the rows that they share.
+// Runs the pass over tasks, then joins the rows that span several tasks.
 template <class Args, class Pass, class Join, class... Pieces>
 void run_tasks(const Args& a, int64_t tasks, Pass pass, Join join, Pieces... pieces) {
   Threads()(tasks, 1, [&](int64_t begin, int64_t end) { pass(a, pieces..., begin, end); });

@@ -81,7 +81,8 @@ struct Aggregate {
 
   // ---- maximum -----------------------------------------------------------------------------------------------
 
-  // best, arg [size] of kept edges [begin, end): the first of equal ones. arg is -1, and best 0, where none is kept.
+  // best and arg [size]: the maximum over the kept edges of [begin, end) and the edge that it came from, of equal ones
+  // the first. Where no edge is kept, best is 0 and arg -1.
   template <int count>
   static void max_rows(const Gather<V, Row>& x, const Group& g, int64_t begin, int64_t end, A* best, int32_t* arg) {
     V value[count];

@@ -1,4 +1,4 @@
-// Attention and GATv2's scores on a CPU: which kernels, over which threads.
+// Runs attention and GATv2's scores on a CPU: chooses the kernels and divides their tasks among threads.
 #include <algorithm>
 #include <vector>
 
@@ -57,7 +57,7 @@ void Cpu::run(const EdgeScoresBackward& a, const Tensor& rows) {
   const Tensor space = empty_pieces(k, tasks, a.heads, a.feats, rows);
   const std::vector<double> center = column_centers(a.p, a.dtype, a.p_stride, a.out.rows, width);
   void* pieces = space.mutable_data_ptr();
-  // The weight's gradient is summed by parts of the tasks, as many whatever the number of threads.
+  // w's gradient is summed over parts of the tasks; their number does not depend on the number of threads.
   const int64_t parts = std::min<int64_t>(tasks, 64);
   std::vector<double> part_w(parts * width);
   for (const ScoreSide& side : {ScoreSide{a.out, a.p, a.q, a.p_stride, a.q_stride, a.grad_p, center.data(), -1},

@@ -12,20 +12,20 @@ namespace {
 template <class V, class Row>
 struct Attention {
   using A = typename V::Acc;
-  static constexpr A none = -std::numeric_limits<A>::infinity();  // the maximum of no scores
+  static constexpr A none = -std::numeric_limits<A>::infinity();  // the maximum where no edge is kept
 
   static Layout<V> layout(int64_t heads, int64_t feats) {
     return Layout<V>(heads, feats, static_cast<int64_t>(sizeof(Row)));
   }
 
-  // A piece is a row's sum and two numbers a head.
+  // A piece is a row's sum and two numbers for each head.
   static int64_t piece_size(int64_t heads, int64_t feats) { return layout(heads, feats).size + 2 * heads; }
 
-  // Numbers of a segment's edges lie by head, [heads, head_step], so that a head's fill vectors; the step is no power
-  // of two, which would put all heads into the same places of the cache.
+  // The numbers of a segment's edges are stored by head, [heads, head_step], so that vectors hold numbers of one head.
+  // head_step is no power of two: then all heads would map to the same places of the cache.
   static constexpr int64_t head_step = row_task_edges + V::width;
 
-  // x [n, heads], by head.
+  // Copies x [n, heads] by head; by_edge does the reverse.
   static PTD_INLINE void by_head(const A* x, int64_t n, int64_t heads, A* out) {
     for (int64_t i = 0; i < n; ++i)
       for (int64_t h = 0; h < heads; ++h) out[h * head_step + i] = x[i * heads + h];
@@ -35,14 +35,14 @@ struct Attention {
       for (int64_t h = 0; h < heads; ++h) out[i * heads + h] = x[h * head_step + i];
   }
 
-  // Calls visit(first, count) for the vectors of n numbers. What is loaded of gates, or in finish_edges, beyond the
-  // last number is 0: so is its share of sums, whatever lies there.
+  // Calls visit(first, count) for each vector of n numbers. In the last vector the gates beyond the last number are
+  // loaded as 0, so the lanes there add 0 to sums, whatever the other arrays hold.
   template <class Visit>
   static PTD_INLINE void for_vectors(int64_t n, const Visit& visit) {
     for (int64_t i = 0; i < n; i += V::width) visit(i, static_cast<int>(n - i < V::width ? n - i : V::width));
   }
 
-  // The gates of a segment, by head (one head, where all share them).
+  // The gates of a segment, by head; one head if all heads share the gates.
   struct Gates {
     ChunkNumbers<A> z;
     Buffer<A> heads;
@@ -83,14 +83,14 @@ struct Attention {
     }
   };
 
-  // score becomes z_e exp(a_e - max); max is that of the kept scores, sum that of the results.
+  // Replaces each score by z_e exp(a_e - max). max: the maximum of the kept scores; sum: the sum of the results.
   static PTD_INLINE void weigh(int64_t n, A* score, const A* z, A* max, A* sum) {
-    V most = V::splat(none), total = V::splat(0);
+    V highest = V::splat(none), total = V::splat(0);
     for_vectors(n, [&](int64_t i, int count) {
       const V x = V::select(V::load(z + i, count).nonzero(), V::load(score + i), V::splat(none));
-      most = V::select(V::beats(x, most), x, most);
+      highest = V::select(V::beats(x, highest), x, highest);
     });
-    *max = V::max(most);
+    *max = V::max(highest);
     const V shift = V::splat(*max == none ? A(0) : -*max);
     for_vectors(n, [&](int64_t i, int count) {
       const V gate = V::load(z + i, count), e = (V::load(score + i) + shift).exp();
@@ -101,7 +101,7 @@ struct Attention {
     *sum = V::sum(total);
   }
 
-  // total: a row's sum, then max and sum by head, which become the inverse of the sum.
+  // total: the row's sum, then max and sum of each head. Overwrites the sums with their inverses.
   static void store_row(const Tile<AttentionForward>& a, const Layout<V>& l, int64_t row, A* total) {
     A *max = total + l.size, *sum = max + a.heads;
     for (int64_t h = 0; h < a.heads; ++h) {
@@ -210,10 +210,10 @@ struct Attention {
     }
   }
 
-  // The edges of a segment: what the sums need before they run, and what they leave. And those of a chunk.
+  // Scratch for the edges of a segment (weigh fills it before the sums, finish uses the sums' results) and of a chunk.
   struct Edges {
     const AttentionBackward& a;
-    Buffer<A> record;                   // of the destinations, [4, heads, head_step]
+    Buffer<A> record;                   // the destinations' records, [4, heads, head_step]
     Buffer<A> beta, weight, slope, dz;  // by head
     Buffer<A> weights, dots, extra;     // by edge, by edge, by head
     Gates z;
@@ -244,7 +244,7 @@ struct Attention {
       if (a.grad_z) grad_z.scatter(past, a.grad_z);
     }
 
-    // beta, weight and slope.
+    // Computes beta, weight and slope of the segment's edges.
     void weigh(const Segment& s) const {
       const int64_t n = s.end - s.begin, size = 4 * a.heads, part = a.heads * head_step;
       const A *el = static_cast<const A*>(a.el), *records = static_cast<const A*>(a.records), *gates = z.of(s);
@@ -273,7 +273,7 @@ struct Attention {
       by_edge(weight.data, n, a.heads, weights.data);
     }
 
-    // After the sums: the edges' gradients, and grad_el [heads] of the segment.
+    // After the sums: makes the edges' gradients and the segment's grad_el [heads].
     void finish(const Segment& s, A* grad_el) const {
       const int64_t n = s.end - s.begin;
       const A* center = record.data + 3 * a.heads * head_step;
@@ -376,7 +376,8 @@ struct Attention {
     });
   }
 
-  // A row's sum of slopes is complete: its gradient is w times it, and its share of w's gradient a node-level product.
+  // Call it once a row's sum of slopes is complete: the row's gradient is w times the sum, and the row adds the product
+  // of its own numbers and the sum to w's gradient.
   static void store_score_row(const EdgeScoresBackward& a, const ScoreSide& side, const Layout<V>& l, int64_t row,
                               const A* sum, double* grad_w) {
     const Row* own = static_cast<const Row*>(side.own) + row * side.own_stride;
@@ -388,7 +389,7 @@ struct Attention {
         const A s = sum[h * l.per_head * V::width + k];
         grad[column] = static_cast<Row>(w[column] * s);
         const double term = (static_cast<double>(static_cast<A>(own[column])) + side.sign * side.center[column]) * s;
-        grad_w[column] += s == A(0) ? 0.0 : term;  // an infinite entry without a gradient adds nothing
+        grad_w[column] += s == A(0) ? 0.0 : term;  // an infinite number whose gradient is 0 adds nothing
       }
   }
 

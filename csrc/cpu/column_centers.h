@@ -1,4 +1,4 @@
-// Numbers near the means of columns: subtracted from rows, they keep the digits of products with them.
+// Numbers near the means of columns. Sums of products with rows keep more digits if these are subtracted from the rows.
 #pragma once
 
 #include <c10/util/BFloat16.h>

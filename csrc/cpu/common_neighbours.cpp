@@ -1,4 +1,4 @@
-// Common neighbours on a CPU: over which threads.
+// Runs common neighbours on a CPU: divides the pairs among threads.
 #include <algorithm>
 #include <atomic>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t pairs_a_task = 512;
 
-// Calls run(task) for all tasks; a thread that is done takes the next, as some are much longer.
+// Calls run(task) for each task; a thread that is done takes the next, because some tasks are much longer.
 template <class Run>
 void for_tasks(int64_t tasks, const Run& run) {
   std::atomic<int64_t> next{0};
@@ -27,8 +27,9 @@ void Cpu::run(const CommonNeighbours& a, const Tensor&) {
     for (int64_t row = begin; row < end; ++row)
       if (!std::is_sorted(a.side.node + a.side.ptr[row], a.side.node + a.side.ptr[row + 1])) ascending = false;
   });
-  TORCH_CHECK_VALUE(ascending, "the sources of a destination's edges must be in ascending order: make the index of ",
-                    "edges that are sorted by source");
+  TORCH_CHECK_VALUE(ascending,
+                    "the sources of each destination's edges must be in ascending order. Sort the edges by source ",
+                    "before you make the index");
   for_tasks((a.pairs + pairs_a_task - 1) / pairs_a_task, [&](int64_t task) {
     common_neighbours(a, task * pairs_a_task, std::min(a.pairs, (task + 1) * pairs_a_task));
   });

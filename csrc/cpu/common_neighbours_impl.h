@@ -1,11 +1,11 @@
-// Common neighbours on a CPU: the intersection of two ascending lists.
+// Common neighbours on a CPU: intersects two ascending lists.
 #pragma once
 
 #include "../common_neighbours.h"
 
 namespace dgl_ptdnet {
 
-// The first place in ascending list[from, to) that is not below wanted, at a cost of log(place - from).
+// The first place in the ascending list[from, to) whose value is at least `wanted`, in log(place - from) steps.
 inline int64_t gallop(const int32_t* list, int64_t from, int64_t to, int32_t wanted) {
   if (from == to || list[from] >= wanted) return from;
   int64_t below = from, step = 1;  // list[below] < wanted
@@ -22,7 +22,7 @@ inline int64_t gallop(const int32_t* list, int64_t from, int64_t to, int32_t wan
   return past;
 }
 
-// The pairs [begin, end). A hub costs the logarithm of its degree for each neighbour of the other end.
+// Computes pairs [begin, end). If one node is a hub, its list is searched for each neighbour of the other node.
 inline void common_neighbours(const CommonNeighbours& a, int64_t begin, int64_t end) {
   constexpr int64_t much_longer = 8;
   for (int64_t i = begin; i < end; ++i) {
@@ -36,7 +36,7 @@ inline void common_neighbours(const CommonNeighbours& a, int64_t begin, int64_t 
         x = x_long ? gallop(a.side.node, x, x_end, q) : x + 1;
       } else if (q < p) {
         y = y_long ? gallop(a.side.node, y, y_end, p) : y + 1;
-      } else {  // parallel edges all count
+      } else {  // every parallel edge counts
         double x_weight = 0, y_weight = 0;
         for (; x < x_end && a.side.node[x] == p; ++x) x_weight += a.weight[a.side.edge[x]];
         for (; y < y_end && a.side.node[y] == p; ++y) y_weight += a.weight[a.side.edge[y]];

@@ -1,4 +1,4 @@
-// Degrees and the normalisation by them on a CPU: over which threads.
+// Runs degrees and gates' normalisation on a CPU: divides the tasks among threads.
 #include "degrees_impl.h"
 
 #include "device.h"

@@ -1,5 +1,5 @@
-// Degrees on a CPU, and the normalisation of gates by them: bound by the reading of E numbers in another order, so
-// plain C++ serves. Each function works on tasks [begin, end): see tasks.h.
+// Degrees and gates' normalisation on a CPU. Memory-bound, so plain C++ is as fast as intrinsics. Each function works
+// on tasks [begin, end), see tasks.h.
 #pragma once
 
 #include <cmath>
@@ -63,7 +63,7 @@ struct Normalizer {
     const A base = degrees[node] < floor ? floor : degrees[node];
     return base == 0 ? A(0) : power(base, exponent);
   }
-  // exponent / degree where the degree counts, else 0
+  // exponent / degree; 0 where the degree is 0 or below the floor
   A slope(const A* degrees, int64_t node, double exponent) const {
     const bool counts = degrees && degrees[node] != 0 && !(degrees[node] < floor);
     return counts ? static_cast<A>(exponent) / degrees[node] : A(0);
@@ -88,8 +88,8 @@ struct Normalizer {
   }
 
  private:
-  // For each number of tasks [begin, end): its places in edges', sources' and destinations' numbers and the scale of
-  // the last.
+  // Calls see(edge's number, source's number, destination's number, destination's scale) for tasks [begin, end). A
+  // number is a place in the arrays [E, heads], [num_src, heads] and [num_dst, heads].
   template <class Visit>
   void visit(int64_t begin, int64_t end, const Visit& see) const {
     for_segments(a.in, begin, end, [&](int64_t, const Segment& s) {

@@ -1,4 +1,4 @@
-// What runs the operators' kernels on a CPU; see operators.h.
+// Runs the operators' kernels on a CPU; see operators.h.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -33,7 +33,7 @@ struct Cpu {
   static void run(const EdgeScoresBackward& a, const Tensor& rows);
 };
 
-// Calls work(begin, end) for parts of 0 .. count, on all threads.
+// Calls work(begin, end) for parts of 0 .. count - 1, on all threads.
 struct Threads {
   template <class Work>
   void operator()(int64_t count, int64_t grain, const Work& work) const {

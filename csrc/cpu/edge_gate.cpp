@@ -1,4 +1,4 @@
-// The edge gate on a CPU: which kernels, over which threads.
+// Runs the edge gate on a CPU: chooses the kernels and divides their tasks among threads.
 #include <cstring>
 #include <vector>
 
@@ -28,13 +28,13 @@ void store(void* out, double value, Dtype dtype) {
 void Cpu::run(const EdgeGateForward& a, const Tensor&) {
   const EdgeGateKernels& k = kernels(a);
   const int64_t tasks = count_tasks<gate_task_edges>(a.index.edges);
-  std::vector<double> kept(a.penalty ? tasks : 0);
+  std::vector<double> open(a.penalty ? tasks : 0);
   Threads()(tasks, 1, [&](int64_t begin, int64_t end) { k.logits_by_dst(a, begin, end); });
   Threads()(tasks, 1,
-            [&](int64_t begin, int64_t end) { k.gates_by_edge(a, begin, end, a.penalty ? kept.data() : nullptr); });
+            [&](int64_t begin, int64_t end) { k.gates_by_edge(a, begin, end, a.penalty ? open.data() : nullptr); });
   if (a.penalty) {
     double sum = 0;
-    for (double part : kept) sum += part;
+    for (double part : open) sum += part;
     store(a.penalty, sum, a.dtype);
   }
 }
@@ -64,7 +64,7 @@ void Cpu::run(const EdgeGateBackward& a, const Tensor& rows) {
     Threads()(tasks, 1, [&](int64_t begin, int64_t end) { k.backward_by_edge(a, scratch, begin, end); });
     Threads()(tasks, 1, [&](int64_t begin, int64_t end) { k.backward_by_dst(a, scratch, begin, end); });
     k.join_dst(a, scratch, total_w.data());
-    by_edge.reset();  // before grad_p's pages are touched
+    by_edge.reset();  // frees its memory before grad_p needs some
     Threads()(tasks, 1, [&](int64_t begin, int64_t end) { k.backward_by_src(a, scratch, begin, end); });
     k.join_src(a, scratch, total_w.data());
     for (double part : task_c) total_c += part;

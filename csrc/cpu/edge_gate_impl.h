@@ -10,9 +10,9 @@
 namespace dgl_ptdnet::PTD_LEVEL {
 namespace {
 
-constexpr int block = 64;  // edges whose noise is drawn together
+constexpr int block = 64;  // number of edges whose noise is drawn together
 
-// 64-byte lines of a row of n elements, should it start at a line.
+// The number of 64-byte cache lines of a row of n elements that starts at a line.
 template <class Row>
 PTD_INLINE int64_t row_lines(int64_t n) {
   return (n * static_cast<int64_t>(sizeof(Row)) + 63) / 64;
@@ -42,8 +42,8 @@ PTD_INLINE void philox16(const uint32_t* low, const uint32_t* high, uint64_t see
   }
 }
 
-// The upper 23 bits of the draws of the caller's edges [first, first + n), n <= 64. Without ids sixteen counters give
-// 64 edges theirs; `first` is a multiple of 64.
+// The upper 23 bits of the draws of edges [first, first + n) in the caller's order, n <= 64; `first` is a multiple
+// of 64. Without edge ids, sixteen counters give the draws of 64 edges.
 PTD_INLINE void draw(const EdgeGateForward& a, int64_t first, int n, uint32_t* bits) {
   const uint64_t seed = static_cast<uint64_t>(a.noise[0]), offset = static_cast<uint64_t>(a.noise[1]);
   alignas(64) uint32_t low[16], high[16], x[4][16];
@@ -95,7 +95,7 @@ struct Logits {
     return x.relu();
   }
 
-  // Four edges' share of columns [k, k + width), or of the n that are left of a row.
+  // Adds columns [k, k + width), or the last n columns of a row, to the sums of four edges.
   template <bool whole, bool masked>
   PTD_INLINE void columns(const Row* const* ps, const Row* const* qs, int64_t k, int n, uint8_t* const* masks,
                           V* sum) const {
@@ -115,8 +115,8 @@ struct Logits {
     }
   }
 
-  // The sums of width positions from i on. Positions past `last` repeat it; where there are none, and rows to
-  // prefetch for all, the caller says so by `inside`. A `fixed` H lets the compiler unroll.
+  // The sums of the V::width positions from i on; positions past `last` repeat it. `inside`: no position is past
+  // `last`, and each has a later row to prefetch. With a `fixed` H the compiler unrolls the loop.
   template <int fixed, bool masked, bool inside>
   PTD_INLINE V group(int64_t i, int64_t last) const {
     const int64_t h = fixed ? fixed : a.hidden, prefetched = fixed ? row_lines<Row>(fixed) : lines;
@@ -150,7 +150,7 @@ struct Logits {
   template <bool masked>
   PTD_INLINE V at(int64_t i, int64_t last) const {
     if (i + V::width > last + 1 || i + V::width + ahead > a.index.edges) return group<0, masked, false>(i, last);
-    if constexpr (std::is_same_v<Row, float> && !leaky) {  // the common case at its common sizes
+    if constexpr (std::is_same_v<Row, float> && !leaky) {  // the most common case and sizes
       if (a.hidden == 16) return group<16, masked, true>(i, last);
       if (a.hidden == 32) return group<32, masked, true>(i, last);
       if (a.hidden == 64) return group<64, masked, true>(i, last);
@@ -163,7 +163,7 @@ struct Logits {
     return a.mask ? at<true>(i, last) : at<false>(i, last);
   }
 
-  // hidden = 1: the node numbers of width edges fill a vector.
+  // For hidden = 1: a vector holds the numbers of V::width edges.
   PTD_INLINE V separable(int64_t i, int64_t last) const {
     alignas(64) A x[V::width];
     for (int j = 0; j < V::width; ++j) {
@@ -176,7 +176,7 @@ struct Logits {
   }
 };
 
-// w . act(p_u + q_v) of positions, to z in the caller's order.
+// Computes w . act(p_u + q_v) by position, and stores it in z in the caller's order.
 template <class V, class Row, bool leaky>
 void logits_by_dst(const EdgeGateForward& a, int64_t begin, int64_t end) {
   using A = typename V::Acc;
@@ -191,7 +191,7 @@ void logits_by_dst(const EdgeGateForward& a, int64_t begin, int64_t end) {
   }
 }
 
-// What z holds becomes gates: in the caller's order, where neighbours share the work of drawing.
+// Turns the numbers in z into gates. It goes in the caller's order, where four edges share one draw.
 template <class V>
 void gates_by_edge(const EdgeGateForward& a, int64_t begin, int64_t end, double* penalty) {
   using A = typename V::Acc;
@@ -200,15 +200,15 @@ void gates_by_edge(const EdgeGateForward& a, int64_t begin, int64_t end, double*
   const V shift = V::splat(-s.shift), c = V::splat(*static_cast<const A*>(a.c));
   const V half = V::splat(A(0.5)), unit = V::splat(A(1.1920928955078125e-07)), one = V::splat(1), minus = V::splat(-1);
   const A* bias = static_cast<const A*>(a.edge_bias);
-  A *z = static_cast<A*>(a.z), *kept_logit = static_cast<A*>(a.logit);
+  A *z = static_cast<A*>(a.z), *saved_logit = static_cast<A*>(a.logit);
   for (int64_t task = begin; task < end; ++task) {
     const int64_t past = task_end<gate_task_edges>(task, a.index.edges);
-    double kept[V::width] = {};
+    double open[V::width] = {};
     for (int64_t i = task * gate_task_edges; i < past; i += block) {
       const int n = static_cast<int>(past - i < block ? past - i : block);
       alignas(64) uint32_t bits[block];
       if (a.noisy) draw(a, i, n, bits);
-      V kept_block = V::splat(0);
+      V open_block = V::splat(0);
       for (int g = 0; g < n; g += V::width) {
         const int count = n - g < V::width ? n - g : V::width;
         V logit = V::load(z + i + g, count);
@@ -224,29 +224,29 @@ void gates_by_edge(const EdgeGateForward& a, int64_t begin, int64_t end, double*
         std::memcpy(z + i + g, out, count * sizeof(A));
         if (penalty) {
           (logit + shift).sigmoid().store(out);
-          kept_block = kept_block + V::load(out, count);
+          open_block = open_block + V::load(out, count);
         }
-        if (kept_logit) {
+        if (saved_logit) {
           logit.store(out);
-          std::memcpy(kept_logit + i + g, out, count * sizeof(A));
+          std::memcpy(saved_logit + i + g, out, count * sizeof(A));
         }
       }
       if (penalty) {
         A sums[V::width];
-        kept_block.store(sums);
-        for (int j = 0; j < V::width; ++j) kept[j] += sums[j];
+        open_block.store(sums);
+        for (int j = 0; j < V::width; ++j) open[j] += sums[j];
       }
     }
     if (penalty) {
       penalty[task] = 0;
-      for (int j = 0; j < V::width; ++j) penalty[task] += kept[j];
+      for (int j = 0; j < V::width; ++j) penalty[task] += open[j];
     }
   }
 }
 
 // ---- backward ------------------------------------------------------------------------------------------------
 
-// dL/dlogit of the caller's edges [begin, end), into scratch.by_edge. Returns their sum.
+// Stores dL/dlogit of edges [begin, end) in by_edge, in the caller's order. Returns their sum.
 template <class V>
 double logit_gradients(const EdgeGateBackward& a, typename V::Acc* by_edge, int64_t begin, int64_t end) {
   using A = typename V::Acc;
@@ -258,16 +258,16 @@ double logit_gradients(const EdgeGateBackward& a, typename V::Acc* by_edge, int6
   if (grad_penalty) {
     for (int64_t e = begin; e < end; e += V::width) {
       const int n = static_cast<int>(end - e < V::width ? end - e : V::width);
-      alignas(64) A kept[V::width];
-      (V::load(logit + e, n) + V::splat(-s.shift)).sigmoid().store(kept);
-      for (int j = 0; j < n; ++j) by_edge[e + j] += *grad_penalty * kept[j] * (A(1) - kept[j]);
+      alignas(64) A open[V::width];
+      (V::load(logit + e, n) + V::splat(-s.shift)).sigmoid().store(open);
+      for (int j = 0; j < n; ++j) by_edge[e + j] += *grad_penalty * open[j] * (A(1) - open[j]);
     }
   }
   for (int64_t e = begin; e < end; ++e) total += by_edge[e];
   return total;
 }
 
-// dL/dlogit and mask of each position.
+// Reads and writes dL/dlogit and reads the mask of each position.
 template <class A>
 struct Records {
   char* grads;
@@ -286,7 +286,8 @@ struct Records {
   }
 };
 
-// The same by position, for the sums over rows; with hidden = 1 times the activation's slope, which nobody kept.
+// Copies dL/dlogit to the records, by position, for the sums over rows. With hidden = 1 there is no mask, so it is
+// multiplied by the activation's slope here.
 template <class V, class Row>
 void order_gradients(const EdgeGateBackward& a, const GateScratch& scratch, int64_t begin, int64_t end) {
   using A = typename V::Acc;
@@ -305,7 +306,7 @@ void order_gradients(const EdgeGateBackward& a, const GateScratch& scratch, int6
   }
 }
 
-// sum[0 .. count * width): the masked sum over slots [begin, end), of columns from `byte` of the masks on.
+// sum[0 .. count * width): the masked sum over slots [begin, end), for the columns that start at `byte` of the masks.
 template <class V, bool leaky, int count>
 void add_masked(const EdgeGateBackward& a, const Records<typename V::Acc>& records, const int32_t* order, int64_t begin,
                 int64_t end, int64_t byte, typename V::Acc* sum) {
@@ -325,7 +326,7 @@ void add_masked(const EdgeGateBackward& a, const Records<typename V::Acc>& recor
     const A grad = records.grad(position);
     const V g = V::splat(grad), below = V::splat(grad * negative_slope);
     for (int k = 0; k < count; ++k) {
-      // The last vector of a row may have half its bytes.
+      // The last vector of a row may have only one of its two mask bytes.
       const bool half = V::width == 16 && k == count - 1 && byte + 2 * k + 1 >= bytes;
       uint16_t bits = mask[k * V::width / 8];
       if (V::width == 16 && !half) std::memcpy(&bits, mask + 2 * k, 2);
@@ -335,8 +336,8 @@ void add_masked(const EdgeGateBackward& a, const Records<typename V::Acc>& recor
   for (int k = 0; k < count; ++k) acc[k].store(sum + k * V::width);
 }
 
-// sum [hidden]: over slots [begin, end). A long row is added up in stretches, and those in double: a hub's gradient
-// is as good as a leaf's.
+// sum [hidden]: the masked sum over slots [begin, end). Stretches of 32 edges are summed as A, the stretches as double,
+// so that a hub's gradient is as exact as a leaf's.
 template <class V, bool leaky>
 void sum_slots(const EdgeGateBackward& a, const Records<typename V::Acc>& records, const int32_t* order, int64_t begin,
                int64_t end, double* sum) {
@@ -350,10 +351,10 @@ void sum_slots(const EdgeGateBackward& a, const Records<typename V::Acc>& record
     for (int64_t i = begin; i < end; ++i) sum[0] += records.grad(order ? order[i] : i);
     return;
   }
-  constexpr int64_t stretch_edges = 32, most = 8 * V::width;
-  alignas(64) A part[most];
-  for (int64_t k = 0; k < a.hidden; k += most) {
-    const int64_t columns = a.hidden - k < most ? a.hidden - k : most;
+  constexpr int64_t stretch_edges = 32, max_columns = 8 * V::width;
+  alignas(64) A part[max_columns];
+  for (int64_t k = 0; k < a.hidden; k += max_columns) {
+    const int64_t columns = a.hidden - k < max_columns ? a.hidden - k : max_columns;
     const Add add = adds[(columns + V::width - 1) / V::width - 1];
     for (int64_t i = begin; i < end; i += stretch_edges) {
       add(a, records, order, i, i + stretch_edges < end ? i + stretch_edges : end, k / 8, part);
@@ -362,7 +363,7 @@ void sum_slots(const EdgeGateBackward& a, const Records<typename V::Acc>& record
   }
 }
 
-// One side of the graph: the rows whose gradients a pass makes.
+// The side of the graph whose rows' gradients a pass makes.
 template <class Row>
 struct GradientSide {
   EdgeSide edges;
@@ -370,7 +371,7 @@ struct GradientSide {
   int64_t stride;
   const Row* features;
   Row* grad;
-  double sign;  // of the centre in the weight's gradient
+  double sign;  // of the center in w's gradient
 
   static PTD_INLINE GradientSide dst(const EdgeGateBackward& a) {
     const Row* q = static_cast<const Row*>(a.q);
@@ -382,7 +383,8 @@ struct GradientSide {
   }
 };
 
-// A row's sum is complete: its gradient is w times it, and its share of w's gradient a node-level product.
+// Call it once a row's sum is complete: the row's gradient is w times the sum, and the row adds the product of its own
+// numbers and the sum to w's gradient.
 template <class V, class Row>
 void finish_row(const EdgeGateBackward& a, const GradientSide<Row>& side, int64_t row, const double* sum,
                 const double* center, double* grad_w) {
@@ -393,7 +395,7 @@ void finish_row(const EdgeGateBackward& a, const GradientSide<Row>& side, int64_
   for (int64_t k = 0; k < a.hidden; ++k) grad[k] = static_cast<Row>(static_cast<A>(w[k] * sum[k]));
   for (int64_t k = 0; k < a.hidden; ++k) {
     const double term = (static_cast<double>(static_cast<A>(x[k])) + side.sign * center[k]) * sum[k];
-    grad_w[k] += sum[k] == 0 ? 0.0 : term;  // an infinite entry without a gradient adds nothing
+    grad_w[k] += sum[k] == 0 ? 0.0 : term;  // an infinite number whose gradient is 0 adds nothing
   }
 }
 

@@ -1,4 +1,4 @@
-// The index on a CPU.
+// Makes the index on a CPU.
 #include "edge_index_impl.h"
 
 #include "device.h"

@@ -1,5 +1,5 @@
-// Edges ordered by destination and by source: two stable counting sorts. `parallel(count, grain, work)` calls
-// work(begin, end) for parts of 0 .. count.
+// Orders edges by destination and by source with two stable counting sorts. `parallel(count, grain, work)` calls
+// work(begin, end) for parts of 0 .. count - 1.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace dgl_ptdnet {
 
-// What EdgeIndexView shows, to be written.
+// The arrays of an EdgeIndexView, to be filled.
 struct EdgeIndexArrays {
   int32_t *in_ptr, *in_src, *in_dst, *in_edge, *out_ptr, *out_pos, *out_dst, *out_edge;
 };
@@ -22,8 +22,8 @@ int64_t find_bad_id(const Id* ids, int64_t edges, int64_t count) {
   return std::find_if(ids, ids + edges, [=](Id id) { return id < 0 || id >= count; }) - ids;
 }
 
-// Calls visit(item, place) for every item in stable order of its key; ptr [count + 1] gets where each key starts.
-// Each thread takes a range of keys, so the places are those of a serial sort whatever the number of threads.
+// Calls visit(item, place) for every item, where place is its place in the stable order by key; ptr [count + 1] becomes
+// the first place of each key. Each thread takes a range of keys, so the places do not depend on the number of threads.
 template <class Id, class Parallel, class Visit>
 void counting_sort(const Id* keys, int64_t items, int64_t count, int32_t* ptr, int64_t threads,
                    const Parallel& parallel, const Visit& visit) {
@@ -36,7 +36,7 @@ void counting_sort(const Id* keys, int64_t items, int64_t count, int32_t* ptr, i
   for (int64_t k = 0; k < count; ++k) ptr[k + 1] += ptr[k];
   std::vector<int32_t> place(ptr, ptr + count);
   parallel(threads, 1, [&](int64_t first, int64_t past) {
-    const auto key_at = [&](int64_t part) {  // parts of about equal numbers of items
+    const auto key_at = [&](int64_t part) {  // so that parts have about equal numbers of items
       return part == threads ? count : std::lower_bound(ptr, ptr + count, items * part / threads) - ptr;
     };
     const int64_t low = key_at(first), high = key_at(past);

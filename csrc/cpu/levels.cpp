@@ -32,7 +32,8 @@ Level cpu_level() {
   if (!wanted || !*wanted) return best;
   for (Level level : {Level::portable, Level::avx2, Level::avx512}) {
     if (std::strcmp(wanted, level_name(level)) == 0) {
-      TORCH_CHECK(level <= best, "DGL_PTDNET_CPU_LEVEL=", wanted, ", but this processor has only ", level_name(best));
+      TORCH_CHECK(level <= best, "DGL_PTDNET_CPU_LEVEL=", wanted, ", but this processor has only ", level_name(best),
+                  ". Set portable", best == Level::avx2 ? " or avx2" : "", ", or unset it");
       return level;
     }
   }

@@ -1,4 +1,4 @@
-// The instruction set that the kernels run on. A kernel is compiled for three of them.
+// The levels: instruction sets that each kernel is compiled for. One of them is chosen when the process runs.
 #pragma once
 
 #include "../core/types.h"
@@ -7,12 +7,12 @@ namespace dgl_ptdnet {
 
 enum class Level { portable, avx2, avx512 };
 
-// The best that this processor has; the environment variable DGL_PTDNET_CPU_LEVEL names another.
+// The level that the environment variable DGL_PTDNET_CPU_LEVEL names, or else the best one of this processor.
 Level cpu_level();
 
 const char* level_name(Level level);
 
-// Declares what each level has for rows of a dtype: a table of kernels. Only `portable` has one for f64.
+// Declares function(dtype), the table of kernels for rows of a dtype, at each level. Only `portable` has one for f64.
 #define PTD_DECLARE_LEVELS(Table, function) \
   namespace avx512 {                        \
   const Table& function(Dtype);             \
@@ -24,7 +24,7 @@ const char* level_name(Level level);
   const Table& function(Dtype);             \
   }
 
-// The table of the level that this process runs on.
+// The table of kernels at the level that this process runs on.
 #if defined(__x86_64__)
 #define PTD_KERNELS(function, dtype)                                                 \
   (dtype == Dtype::f64 || cpu_level() == Level::portable ? portable::function(dtype) \

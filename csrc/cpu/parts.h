@@ -1,4 +1,4 @@
-// Which parts wide rows are gathered in, and a copy of each: see tile.h.
+// Splits wide rows into parts of columns and packs a copy of each; see tile.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,11 +10,11 @@
 
 namespace dgl_ptdnet {
 
-// Whole heads, or columns of one.
+// Some whole heads, or some columns of one head.
 struct Part {
   int64_t head, heads, column, feats;
 
-  // Of the arguments for all; their pointers are for the caller to move.
+  // The arguments for this part; the caller moves the pointers.
   template <class Args>
   Tile<Args> of(const Args& all, int64_t z_heads) const {
     Tile<Args> tile{all, all.heads, all.heads * all.feats, z_heads};
@@ -28,17 +28,17 @@ void move(T*& pointer, int64_t bytes) {
   if (pointer) pointer = reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(pointer) + bytes);
 }
 
-// Calls run(part, its rows) for all parts of rows [.., heads * feats] that `edges` edges lead to. What they are depends
-// on sizes alone, never on the machine: it shows in the last bits of sums over a row.
+// Calls run(part, its rows) for each part of rows [N, heads * feats], which are gathered over `edges` edges. The split
+// depends on sizes alone, because it changes the last bits of sums.
 template <class Run>
 void for_parts(const at::Tensor& rows, int64_t edges, int64_t heads, int64_t feats, bool whole_heads, const Run& run) {
-  constexpr int64_t most_bytes = int64_t{24} << 20, part_bytes = 512, line_bytes = 64;
+  constexpr int64_t max_bytes = int64_t{24} << 20, part_bytes = 512, line_bytes = 64;
   const int64_t count = rows.size(0), element = rows.element_size();
   int64_t step_heads = heads, step = feats;
-  if (count * heads * feats * element > most_bytes && edges >= 8 * count) {
-    const int64_t most = part_bytes / element, line = line_bytes / element;
-    const int64_t parts = whole_heads ? 1 : (feats + most - 1) / most;  // of a head
-    step_heads = std::clamp<int64_t>(most / feats, 1, heads);
+  if (count * heads * feats * element > max_bytes && edges >= 8 * count) {
+    const int64_t max_columns = part_bytes / element, line = line_bytes / element;
+    const int64_t parts = whole_heads ? 1 : (feats + max_columns - 1) / max_columns;  // of a head
+    step_heads = std::clamp<int64_t>(max_columns / feats, 1, heads);
     step = ((feats + parts - 1) / parts + line - 1) / line * line;
   }
   for (int64_t head = 0; head < heads; head += step_heads)

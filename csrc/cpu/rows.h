@@ -1,5 +1,5 @@
-// Sums over gathered rows: the loop that aggregate, maximum and attention share, for the level that the including
-// file chose. All columns of a row stay in registers, up to what there are; wider rows are taken in groups.
+// Sums over gathered rows: the loop that aggregate, maximum and attention share, for the level that the including file
+// chose. The sums of a row stay in registers; rows that are too wide for that are summed in groups of columns.
 #pragma once
 
 #include "tasks.h"
@@ -8,7 +8,7 @@
 namespace dgl_ptdnet::PTD_LEVEL {
 namespace {
 
-// The most vectors of a group; below it groups of up to 8 have a loop of their own.
+// Maximum number of vectors in a group; groups of 1 to 8 have loops of their own.
 #if defined(PTD_LEVEL_AVX512)
 constexpr int group_vectors = 16;
 #elif defined(PTD_LEVEL_AVX2)
@@ -17,26 +17,27 @@ constexpr int group_vectors = 8;
 constexpr int group_vectors = 4;
 #endif
 
-// What is added to a row's sum for each of its edges, x being the row that the edge leads to and w its weight.
+// The number that each edge adds to its row's sum: x is the row of the edge's other end, w the edge's weight.
 enum class Mode {
   sum,      // w x
-  sum_dot,  // w x, and <own, x> beside it
+  sum_dot,  // w x; also makes the dot product <own, x>
   slope,    // w where own + x > 0, negative_slope w elsewhere
-  max,      // as sum, but only of the columns whose maximum came over this edge
-  max_dot   // as sum_dot, likewise
+  max,      // as sum, but only in the columns whose maximum came from this edge
+  max_dot   // as sum_dot, in the same columns as max
 };
 
-// How heads lie in a group, for the compiler: a head is so many whole vectors; or there is one head, whose last vector
-// may be part empty; or heads have any length, and tables say where.
+// How heads lie in a group: n whole vectors a head, or one head with a partly empty last vector, or any length, by
+// tables.
 constexpr int one_head = 16, any_heads = 0;
 
-// A part of the columns. Each head starts a vector of its own, so `offset` in a row is not that in the sums.
+// A group of columns. Each head starts a new vector, so `offset`, a vector's place in a row, is not its place in the
+// sums.
 struct Group {
-  int64_t first;  // vector
+  int64_t first;  // number of its first vector
   int count, lines;
   int32_t offset[group_vectors], lanes[group_vectors], head[group_vectors];
-  bool last[group_vectors];  // of its head, in this group
-  bool adds[group_vectors];  // to what earlier groups found of its head
+  bool last[group_vectors];  // whether it is the last vector of its head in this group
+  bool adds[group_vectors];  // whether its head began in an earlier group, whose dot product it adds to
 };
 
 template <class V, class Row>
@@ -46,15 +47,14 @@ struct Gather {
   int64_t stride;
   const int32_t* node;
   int64_t edges, ahead, heads;
-  const A* weights;  // [.., heads] of edges from `base` on
-  A* dots;           // likewise
+  const A* weights;  // [.., heads], starting at edge `base`
+  A* dots;           // [.., heads], starting at edge `base`
   int64_t base;
-  // of a row
-  const A* own;  // [vectors * width]
-  // max, max_dot
+  const A* own;  // [vectors * width] the current row
+  // for max and max_dot
   const int32_t *arg, *edge;
   int64_t arg_stride;
-  A negative_slope;  // slope
+  A negative_slope;  // for slope
 };
 
 template <class V, class Row, Mode mode, int per_head, int count>
@@ -72,7 +72,7 @@ void add_rows(const Gather<V, Row>& x, const Group& g, int64_t begin, int64_t en
   const Row* rows = x.rows;
   if constexpr (per_head != any_heads) rows += g.offset[0], w += g.head[0];
   if constexpr (per_head != any_heads && dots) dot_out += g.head[0];
-  V acc[count];  // every loop over it is unrolled by force: else it lives in memory
+  V acc[count];  // every loop over it must be unrolled, else the compiler keeps it in memory
 #pragma GCC unroll 16
   for (int k = 0; k < count; ++k) acc[k] = V::splat(0);
   for (int64_t i = begin; i < end; ++i, w += heads) {
@@ -156,7 +156,7 @@ AddRows<V, Row> choose_add(int64_t per_head, int count) {
   return any[place];
 }
 
-// How a row of heads x feats numbers falls into vectors and groups of vectors.
+// Divides a row of heads x feats numbers into vectors, and these into groups.
 template <class V>
 struct Layout {
   using A = typename V::Acc;
@@ -194,14 +194,14 @@ struct Layout {
     return choose_add<V, Row, mode>(per, vectors_of_group);
   }
 
-  // Asks for a row that is to be unpacked soon.
+  // Prefetches a row that will be unpacked soon.
   template <class Row>
   PTD_INLINE void fetch(const Row* row) const {
     for (int64_t k = 0; k < heads * feats * static_cast<int64_t>(sizeof(Row)); k += 64)
       prefetch(reinterpret_cast<const char*>(row) + k);
   }
 
-  // A row in the layout of the sums, empty lanes 0.
+  // Copies a row to the layout of the sums; empty lanes become 0.
   template <class Row>
   PTD_INLINE void unpack(const Row* row, A* out) const {
     for (int64_t head = 0; head < heads; ++head)
@@ -213,7 +213,7 @@ struct Layout {
       }
   }
 
-  // A row of sums, each head's times its scale (null: 1), as a row of numbers.
+  // Copies a row of sums to the layout of rows; each head is multiplied by its scale, or by 1 if scale is null.
   template <class Row>
   PTD_INLINE void pack(const A* sum, const A* scale, Row* out) const {
     for (int64_t head = 0; head < heads; ++head) {
@@ -226,7 +226,7 @@ struct Layout {
   }
 };
 
-// The sums of rows that edges lead to.
+// Sums the rows of the edges' other ends.
 template <class V, class Row, Mode mode>
 struct RowSums {
   using A = typename V::Acc;
@@ -246,14 +246,14 @@ struct RowSums {
     for (int64_t i = 0; i < l.count; ++i) adds.data[i] = l.template add<mode, Row>(l.groups.data[i].count);
   }
 
-  // sum [layout.size] of edges [begin, end).
+  // sum [layout.size]: the sum over edges [begin, end).
   PTD_INLINE void operator()(int64_t begin, int64_t end, A* sum) const {
     for (int64_t i = 0; i < layout.count; ++i) adds.data[i](x, layout.groups.data[i], begin, end, sum);
   }
 };
 
-// Numbers of edges go from the caller's order into that of a side and back for many tasks at once: between the rows of
-// single tasks, whose traffic evicts them and their pages' addresses, that costs several times as much.
+// The edges' numbers are moved from the caller's order to that of a side, and back, for a chunk of many tasks at once.
+// To do it task by task takes several times as long, because the rows evict the numbers from the caches.
 PTD_INLINE int64_t chunk_tasks(int64_t heads) { return heads < 64 ? 512 / heads : 8; }
 
 // Calls run(first task, past task, first edge, past edge) for chunks of tasks [begin, end).
@@ -266,34 +266,34 @@ PTD_INLINE void for_chunks(const EdgeSide& side, int64_t heads, int64_t begin, i
   }
 }
 
-// The numbers of a chunk's edges, [.., heads], in the order of the side.
+// The numbers of a chunk's edges, [edges, heads], in the order of the side.
 template <class A>
 struct ChunkNumbers {
   const EdgeSide& side;
-  const A* values;  // the caller's, `stride` apart, or null: ones
+  const A* values;  // the caller's numbers, with `stride` between edges; or null, then all numbers are 1
   int64_t heads, stride;
-  bool chunk;  // whether a whole chunk is held, or ones for a task
+  bool chunk;  // whether data holds a whole chunk; else it holds the ones of a task
   int64_t first = 0;
   Buffer<A> data;
 
-  // To read; `most` is the number of heads that chunks are made for.
-  ChunkNumbers(const EdgeSide& side_, const void* values_, int64_t heads_, int64_t stride_, int64_t most)
+  // For reading; max_heads is the number of heads that sets the length of chunks.
+  ChunkNumbers(const EdgeSide& side_, const void* values_, int64_t heads_, int64_t stride_, int64_t max_heads)
       : side(side_),
         values(static_cast<const A*>(values_)),
         heads(heads_),
         stride(stride_),
         chunk(values),
-        data((chunk ? chunk_tasks(most) : 1) * row_task_edges * heads) {
+        data((chunk ? chunk_tasks(max_heads) : 1) * row_task_edges * heads) {
     for (int64_t i = 0; !chunk && i < row_task_edges * heads; ++i) data.data[i] = A(1);
   }
-  // To write.
-  ChunkNumbers(const EdgeSide& side_, int64_t heads_, int64_t stride_, int64_t most)
+  // For writing.
+  ChunkNumbers(const EdgeSide& side_, int64_t heads_, int64_t stride_, int64_t max_heads)
       : side(side_),
         values(nullptr),
         heads(heads_),
         stride(stride_),
         chunk(true),
-        data(chunk_tasks(most) * row_task_edges * heads) {}
+        data(chunk_tasks(max_heads) * row_task_edges * heads) {}
 
   PTD_INLINE A* at(int64_t edge) const { return chunk ? data.data + (edge - first) * heads : data.data; }
 
@@ -306,7 +306,7 @@ struct ChunkNumbers {
                  : gather_as<0>(past);
   }
 
-  // Gives them back to `to`, in the caller's order.
+  // Copies the chunk's numbers to `to`, in the caller's order.
   void scatter(int64_t past, void* to) const {
     A* out = static_cast<A*>(to);
     heads == 1   ? scatter_as<1>(past, out)

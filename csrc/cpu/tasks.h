@@ -1,4 +1,4 @@
-// How the work on a side of the graph is cut.
+// Divides the work on a side of the graph into tasks.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 #include "../core/types.h"
 
 namespace dgl_ptdnet {
-namespace {  // compiled for several instruction sets: no two files may share a copy
+namespace {  // so that files compiled for different instruction sets share no copy
 
-// Work is cut at multiples of a fixed number of edges, whatever the number of threads, so that results do not depend on
-// it and a hub is shared by all threads. Most kernels have this many.
+// A task is a fixed number of edges, so that results do not depend on the number of threads and all threads share the
+// edges of a hub. Most kernels' tasks have this many.
 constexpr int64_t row_task_edges = 1024;
 
 template <int64_t size = row_task_edges>
@@ -25,17 +25,18 @@ inline int64_t task_end(int64_t task, int64_t edges) {
   return (task + 1) * size < edges ? (task + 1) * size : edges;
 }
 
-// What a task has of a row: its edges [begin, end), and whether the row began in an earlier task or goes on in a later.
+// A task's segment of a row: the edges [begin, end), and whether the row began in an earlier task or continues in a
+// later one.
 struct Segment {
   int64_t row, begin, end;
-  bool began, goes_on;
+  bool began, continues;
 
-  bool whole() const { return !began && !goes_on; }
-  // Of the two pieces that a task may leave, [tasks, 2]: the one of a row that began earlier, then the other.
+  bool whole() const { return !began && !continues; }
+  // Index of the segment's partial sum in [tasks, 2]: 0 if the row began earlier, 1 if it continues later.
   int64_t piece(int64_t task) const { return 2 * task + !began; }
 };
 
-// The last row that starts at or before `edge`, which lies in it.
+// The row that contains `edge`.
 inline int64_t row_of(const EdgeSide& side, int64_t edge) {
   int64_t low = 0, high = side.rows;
   while (high - low > 1) {
@@ -45,7 +46,7 @@ inline int64_t row_of(const EdgeSide& side, int64_t edge) {
   return low;
 }
 
-// For tasks [begin, end): visit(task, segment) for every row, empty ones too.
+// Calls visit(task, segment) for every row's segments in tasks [begin, end), also for empty rows.
 template <int64_t size = row_task_edges, class Visit>
 inline __attribute__((always_inline)) void for_segments(const EdgeSide& side, int64_t begin, int64_t end,
                                                         const Visit& visit) {
@@ -55,14 +56,15 @@ inline __attribute__((always_inline)) void for_segments(const EdgeSide& side, in
     for (; row < side.rows; ++row) {
       const int64_t row_first = side.ptr[row], row_past = side.ptr[row + 1];
       if (row_first == past && row_past > past) break;
-      const bool began = row_first<first, goes_on = row_past> past;
-      visit(task, Segment{row, began ? first : row_first, goes_on ? past : row_past, began, goes_on});
-      if (goes_on) break;
+      const bool began = row_first<first, continues = row_past> past;
+      visit(task, Segment{row, began ? first : row_first, continues ? past : row_past, began, continues});
+      if (continues) break;
     }
   }
 }
 
-// For those of tasks [begin, end) in which a row begins that later tasks go on with: join(row, task, last task).
+// Calls join(row, first task, last task) for each row that begins in one of tasks [begin, end) and continues in later
+// tasks.
 template <int64_t size = row_task_edges, class Join>
 inline __attribute__((always_inline)) void for_shared_rows(const EdgeSide& side, int64_t begin, int64_t end,
                                                            const Join& join) {
@@ -75,7 +77,7 @@ inline __attribute__((always_inline)) void for_shared_rows(const EdgeSide& side,
   }
 }
 
-// sum [size]: the pieces [tasks, 2, size] of a row that begins in `task` and ends in `last`.
+// sum [size]: the sum of a row's pieces, which are in [tasks, 2, size]. The row begins in `task` and ends in `last`.
 template <class A>
 inline void add_pieces(const A* pieces, int64_t size, int64_t task, int64_t last, A* sum) {
   std::memcpy(sum, pieces + (2 * task + 1) * size, size * sizeof(A));
@@ -83,7 +85,7 @@ inline void add_pieces(const A* pieces, int64_t size, int64_t task, int64_t last
     for (int64_t k = 0; k < size; ++k) sum[k] += pieces[2 * later * size + k];
 }
 
-// Uninitialised memory of a call, freed with it.
+// Uninitialised memory, freed at the end of its scope.
 template <class T>
 struct Buffer {
   T* data;

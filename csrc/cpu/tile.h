@@ -1,15 +1,16 @@
-// Wide rows are gathered in parts of their columns: rows that together outgrow a processor's caches fit them in parts.
+// Arguments for a part of the columns. Rows that together are too large for the processor's caches are gathered in
+// parts of their columns that fit.
 #pragma once
 
 #include <cstdint>
 
 namespace dgl_ptdnet {
 
-// The arguments of a part: some of the heads, or some columns of one. Pointers lead to its first number. The rows that
-// edges lead to lie by themselves; the other arrays go on with the other parts.
+// The arguments for a part: some of the heads, or some columns of one. h is a packed copy of the part; the other
+// pointers point into the whole arrays.
 template <class Args>
 struct Tile : Args {
-  int64_t row_heads, row_width, z_stride;  // from row to row of those: of numbers by head, of results, of gates
+  int64_t row_heads, row_width, z_stride;  // strides between rows, in elements: numbers by head, results, gates
 };
 
 }  // namespace dgl_ptdnet

@@ -1,4 +1,4 @@
-// Uniform numbers on a CPU: over which threads.
+// Draws uniform numbers on a CPU: divides the ids among threads.
 #include "uniform_impl.h"
 
 #include "device.h"

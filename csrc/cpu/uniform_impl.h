@@ -1,4 +1,4 @@
-// Uniform numbers on a CPU.
+// Draws uniform numbers on a CPU.
 #pragma once
 
 #include "../core/philox.h"
@@ -6,7 +6,7 @@
 
 namespace dgl_ptdnet {
 
-// Of ids [begin, end).
+// Draws the numbers of ids [begin, end).
 inline void draw_uniform(const Uniform& a, int64_t begin, int64_t end) {
   const uint64_t seed = static_cast<uint64_t>(a.noise[0]), offset = static_cast<uint64_t>(a.noise[1]);
   for (int64_t i = begin; i < end; ++i) a.out[i] = to_uniform<float>(edge_bits(a.edge_ids[i], seed, offset));

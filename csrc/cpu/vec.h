@@ -1,8 +1,8 @@
-// The few vector operations that the kernels are written in, for each instruction set. A file is compiled for one
-// level: it defines PTD_LEVEL_AVX512 or PTD_LEVEL_AVX2, or neither, before it includes this.
+// The vector operations that the kernels use, for each instruction set. A file is compiled for one level: it defines
+// PTD_LEVEL_AVX512, PTD_LEVEL_AVX2 or neither before it includes this file.
 //
-// Every lane does the same arithmetic, and sums over lanes pair the same lanes for every edge, so that an edge's
-// result does not depend on the lane it happens to fall into.
+// Every lane does the same arithmetic, and sums over lanes add the same pairs of lanes for every edge. So an edge's
+// result does not depend on its lane.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -70,7 +70,7 @@ struct Plain {
     PTD_LANES o.v[i] = v[i] * o.v[i];
     return o;
   }
-  // Itself; in the other classes in a register, where the compiler would else load it again for each use.
+  // Returns *this. In the other classes it forces the value into a register, else the compiler loads it for each use.
   PTD_INLINE Plain pinned() const { return *this; }
   // this * a + b
   PTD_INLINE Plain fma(Plain a, Plain b) const {
@@ -105,9 +105,9 @@ struct Plain {
     return ((a.v[0] + a.v[4]) + (a.v[1] + a.v[5])) + ((a.v[2] + a.v[6]) + (a.v[3] + a.v[7]));
   }
   static PTD_INLINE A max(const Plain& a) {
-    A most = a.v[0];
-    PTD_LANES most = a.v[i] > most ? a.v[i] : most;
-    return most;
+    A highest = a.v[0];
+    PTD_LANES highest = a.v[i] > highest ? a.v[i] : highest;
+    return highest;
   }
   // lane j: the sum of the lanes of a[j]
   static PTD_INLINE Plain sums(const Plain (&a)[width]) {
@@ -156,7 +156,7 @@ struct Plain {
 
 #if defined(PTD_LEVEL_AVX512) || defined(PTD_LEVEL_AVX2)
 
-// Cephes' logf and expf: about one unit in the last place over the ranges that a gate can meet.
+// Cephes' logf and expf: exact to about one unit in the last place in the ranges that a gate needs.
 template <class V>
 PTD_INLINE V log_polynomial(V m, V exponent) {  // of m in [sqrt(1/2), sqrt(2)), times 2^exponent
   const V x = m + V::splat(-1.0f), x2 = x * x;
@@ -291,7 +291,7 @@ struct Vec {
     const __m512i m = _mm512_sub_epi32(i, _mm512_slli_epi32(e, 23));
     return log_polynomial(Vec{_mm512_castsi512_ps(m)}, Vec{_mm512_cvtepi32_ps(e)});
   }
-  PTD_INLINE Vec exp() const {  // of at most 88, what is above counts as that
+  PTD_INLINE Vec exp() const {  // numbers above 88 count as 88
     __m512 x = _mm512_min_ps(_mm512_set1_ps(88.0f), _mm512_max_ps(_mm512_set1_ps(-150.0f), v));
     const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
     x = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
@@ -436,7 +436,7 @@ struct Vec {
     const __m256i m = _mm256_sub_epi32(i, _mm256_slli_epi32(e, 23));
     return log_polynomial(Vec{_mm256_castsi256_ps(m)}, Vec{_mm256_cvtepi32_ps(e)});
   }
-  PTD_INLINE Vec exp() const {  // of at most 88, what is above counts as that; 0 where the result is subnormal
+  PTD_INLINE Vec exp() const {  // numbers above 88 count as 88; 0 where the result is subnormal
     __m256 x = _mm256_min_ps(_mm256_set1_ps(88.0f), _mm256_max_ps(_mm256_set1_ps(-87.0f), v));
     const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), 0x08);
     x = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);
@@ -514,7 +514,7 @@ using Vec = Plain<float>;
 
 #endif
 
-// The table of the kernels for rows of a dtype. Sanitized tests have PTD_ONLY_F32: the others take long to compile.
+// The table of kernels for rows of a dtype. Sanitized tests define PTD_ONLY_F32, as the other dtypes compile slowly.
 template <template <class V, class Row> class Kernels>
 const auto& table_for([[maybe_unused]] Dtype dtype) {
 #if !defined(PTD_ONLY_F32)

@@ -8,11 +8,11 @@ constexpr int V = kColumns;
 
 template <class T>
 struct SumArgs {
-  const T* x;    // rows that are gathered
-  const T* own;  // rows of the side itself: dots are of both. Only read with kDot
+  const T* x;    // the rows that are gathered
+  const T* own;  // the rows of this side, for dots. Only read with kDot
   int64_t x_stride, own_stride, heads, feats;
   const Acc<T>* z;     // [E, heads], or null: ones
-  const int32_t* arg;  // [others, feats]: only the edge that is named counts for a column. Only read with kArg
+  const int32_t* arg;  // [others, feats]: the only edge that counts for a column. Only read with kArg
   T* out;              // [rows, heads, feats], or null
   Acc<T>* dots;        // [slabs, E, heads], or null
   bool vector_x, vector_own, vector_out;
@@ -146,7 +146,7 @@ struct MaximumRows {
 #pragma unroll
     for (int i = 0; i < V; ++i) state.best[i] = 0, state.arg[i] = -1;
   }
-  // The first of equal ones stays, and so does NaN.
+  // Of equal numbers the first is kept; NaN is kept, too.
   static __device__ __forceinline__ void take(State& state, int i, A x, int32_t edge) {
     if (state.arg[i] >= 0 && (x <= state.best[i] || state.best[i] != state.best[i])) return;
     state.best[i] = x, state.arg[i] = edge;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kMaxThreads, 2) maximum_kernel(const Walk walk
   walk_rows(walk, op);
 }
 
-// Room for V sums, or for V maxima and where they came from.
+// Bytes of V sums; of V maxima and the edges that they came from.
 size_t sum_bytes(Dtype dtype) { return V * acc_bytes(dtype); }
 size_t maximum_bytes(Dtype dtype) { return V * (acc_bytes(dtype) + sizeof(int32_t)); }
 

@@ -1,5 +1,6 @@
-// Attention. Forward, scores, softmax and sum are one walk over destinations, with a running maximum that joins across
-// tasks, so hubs are split. Backward is aggregate's, between two passes over edges.
+// Attention. The forward makes scores, softmax and sums in one walk over destinations. It keeps a running maximum,
+// which can be joined across tasks, so a hub is shared by many groups. The backward is aggregate's backward, between
+// two passes over edges.
 
 #include "rows.cuh"
 
@@ -7,7 +8,7 @@ namespace dgl_ptdnet::cuda {
 namespace {
 
 constexpr int V = kColumns;
-constexpr int kSteps = 8;  // edges of a thread that works on single ones
+constexpr int kSteps = 8;  // edges of a thread, in kernels where each thread works on edges of its own
 
 template <class A>
 __device__ __forceinline__ A leaky_relu(A x, A negative_slope) {
@@ -75,7 +76,7 @@ struct AttentionRows {
     for (int i = 0; i < V; ++i) state.sum[i] = 0;
     state.max = none(), state.total = 0;
   }
-  // exp(x - max), also where max is that of no score
+  // exp(x - max), also where max is none() because no edge is kept
   static __device__ __forceinline__ A relative(A x, A max) { return exp(x - (max == none() ? A(0) : max)); }
 
   __device__ __forceinline__ void add(const Edge& edge, const Row& row, State& state) const {
@@ -96,7 +97,7 @@ struct AttentionRows {
   __device__ __forceinline__ void leave(const State&) const {}
   static __device__ __forceinline__ void merge(State& state, const State& later) {
     const A max = later.max > state.max ? later.max : state.max;
-    const A mine = relative(state.max, max), theirs = relative(later.max, max);  // exp(-inf) where nothing is kept
+    const A mine = relative(state.max, max), theirs = relative(later.max, max);  // 0 where no edge is kept
 #pragma unroll
     for (int i = 0; i < V; ++i) state.sum[i] = state.sum[i] * mine + later.sum[i] * theirs;
     state.total = state.total * mine + later.total * theirs;
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(kMaxThreads, 3) attention_weights_kernel(const
 
 // ---- backward ------------------------------------------------------------------------------------------------------
 
-// A group of lanes has a head of a destination.
+// A group of lanes makes the record of one head of a destination.
 template <class T>
 __global__ void __launch_bounds__(kMaxThreads, 2)
     attention_records_kernel(const AttentionBackward args, int lanes, bool vector) {
@@ -179,7 +180,8 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
   }
 }
 
-// Of an edge, by source. Before the sums grad_scores takes alpha, after them, with `dots`, the gradients come of it.
+// For each edge, in the order by source. Called twice. First, without `dots`, it writes alpha into grad_scores; then,
+// with `dots`, the gradients.
 template <class A>
 __global__ void __launch_bounds__(kMaxThreads, 3) attention_edges_kernel(const AttentionBackward args, const A* dots) {
   const A negative_slope = static_cast<A>(args.negative_slope);
@@ -215,8 +217,8 @@ __global__ void __launch_bounds__(kMaxThreads, 3) attention_edges_kernel(const A
 template <class T>
 struct ScoreArgs {
   EdgeScoresInputs in;
-  const T* other;  // rows that are gathered
-  const T* own;    // rows of the side itself
+  const T* other;  // the rows that are gathered
+  const T* own;    // the rows of this side
   int64_t other_stride, own_stride;
   bool vector;
   Acc<T>* scores;  // [slabs, E, heads]
@@ -229,8 +231,8 @@ struct ScoreArgs {
   int64_t nodes, arrivals;
 };
 
-// Backward, the walk over destinations gives w's gradient, too (kWeight); a row is summed as rows are, and many rows'
-// sums as double, each thread's in shared memory: it is touched once a row, registers are dear.
+// In the backward, the walk over destinations also makes w's gradient (kWeight). It is summed over rows as double, by
+// each thread in shared memory: the sum changes only once a row, and registers are scarce.
 template <class T, bool kBackward, bool kWeight>
 struct ScoreRows {
   using A = Acc<T>;
@@ -292,7 +294,7 @@ struct ScoreRows {
       if (walk.lane() == 0) args.scores[(walk.slab() * walk.side.edges + edge.edge) * heads + head] = score;
     }
   }
-  // Which group joins a row's pieces is chance, so grad_w has to take its share here.
+  // Adds the segment to grad_w here, not where rows are finished: which group finishes a row is left to chance.
   __device__ __forceinline__ void leave(const State&) {
     if constexpr (kWeight) {
 #pragma unroll
@@ -351,7 +353,7 @@ WalkPlan plan_of(const AttentionForward& args, const LaunchShape& shape) {
   return {args.in, args.heads, args.feats, state, shape};
 }
 
-// aggregate's backward, with alpha for z and t's dot product for the gradient of z
+// The arguments of aggregate's backward that makes grad_h and the dot products in t: z is alpha, grad_z is dots
 AggregateBackward sums_of(const AttentionBackward& args, void* dots) {
   return {args.out,      args.dtype,       args.heads,       args.feats, args.h,      args.grad,
           args.h_stride, args.grad_stride, args.grad_scores, nullptr,    args.grad_h, dots};
@@ -386,7 +388,7 @@ ScoreArgs<T> score_args(const EdgeScoresInputs& args, bool by_dst) {
   return a;
 }
 
-// The two walks have the same scratch, one after the other.
+// The two walks run one after the other and use the same scratch.
 struct ScorePlans {
   WalkPlan by_dst, by_src;
   int64_t columns, nodes, arrivals;

@@ -1,4 +1,4 @@
-// What the kernels share: number types, a lane's columns, sums over all blocks.
+// Shared by all kernels: number types, access to a lane's columns, sums over all blocks.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,7 +14,7 @@ namespace dgl_ptdnet::cuda {
 
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 256;
-constexpr int kColumns = 8;  // of a lane: a byte of the mask, a 32-byte sector of an fp32 row
+constexpr int kColumns = 8;  // columns of a lane: a byte of the mask, a 32-byte sector of an fp32 row
 
 template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -44,7 +44,7 @@ void dispatch(Dtype dtype, F f) {
   }
 }
 
-// Where no gradient arrives there is none, whatever it would be multiplied with.
+// x * grad; 0 if grad is 0, even if x is infinite or NaN.
 template <class A>
 __device__ __forceinline__ A times(A x, A grad) {
   return grad == A(0) ? A(0) : x * grad;
@@ -54,7 +54,7 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline size_t round_up(size_t bytes) { return (bytes + 15) / 16 * 16; }
 inline size_t acc_bytes(Dtype dtype) { return dtype == Dtype::f64 ? sizeof(double) : sizeof(float); }
 
-// Lanes of an edge: a power of two that covers a row, or a warp that walks over it.
+// The number of lanes for a row: a power of two that covers it, or a warp, which then walks over it.
 inline int lanes_for(int64_t hidden) {
   int lanes = 1;
   while (lanes < kWarp && lanes * kColumns < hidden) lanes *= 2;
@@ -112,7 +112,8 @@ __device__ __forceinline__ void store_columns(T* row, int k, int hidden, bool ve
   }
 }
 
-// part[lane * N + i] = the sum of x[i] over the block's groups, in a fixed order. All threads of the block call it.
+// Sets part[lane * N + i] to the sum of x[i] over the block's groups, in a fixed order. All threads of the block call
+// it.
 template <int N>
 __device__ __forceinline__ void sum_over_groups(double (&x)[N], int lanes, double* part) {
   const int lane = threadIdx.x % kWarp;
@@ -128,8 +129,8 @@ __device__ __forceinline__ void sum_over_groups(double (&x)[N], int lanes, doubl
   }
 }
 
-// Adds up what blocks found, without an order of arrival in the result: blocks meet in groups of kFan, the last to
-// arrive adds the group's numbers in order and stands for the group among the groups.
+// Adds up the blocks' numbers in a fixed order, whatever the order in which blocks arrive: a tree of groups of kFan.
+// The last block of a group to arrive adds the group's numbers in order and takes the sum to the next level.
 struct BlockTree {
   static constexpr int kFan = 32;
   double* values;  // [nodes, columns]

@@ -1,12 +1,12 @@
-// Degrees, and the normalisation of gates by them: sums of edges' numbers, and numbers given back to edges.
+// Degrees and gates' normalisation: sums edges' numbers by row, and gives rows' numbers to edges.
 #include "rows.cuh"
 
 namespace dgl_ptdnet::cuda {
 namespace {
 
-constexpr int kSteps = 8;  // edges of a thread that works on single ones
+constexpr int kSteps = 8;  // edges of a thread, in kernels where each thread works on edges of its own
 
-// A thread has a task, and V heads of its edges; sums are of double, as a degree may be one of millions of small gates.
+// A thread sums V heads of a task's edges, in double, because a degree may be the sum of millions of small gates.
 template <class A, int V>
 struct SegmentRows {
   struct Edge {
@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(kMaxThreads, 3) segment_spread_kernel(const Se
 
 template <class A>
 struct Degree {
-  A scale;  // max(degree, floor)^-exponent, 0 where that divides by 0
-  A slope;  // exponent / degree where the degree counts, else 0
+  A scale;  // max(degree, floor)^-exponent; 0 where the base is 0
+  A slope;  // exponent / degree; 0 where the degree is 0 or below the floor
 
   __device__ __forceinline__ Degree(const void* degrees, int64_t at, double exponent, A floor)
       : scale(A(1)), slope(A(0)) {
@@ -109,7 +109,7 @@ WalkPlan plan_of(const SegmentSum& args, const LaunchShape& shape) {
   return {args.side, 1, 1, ceil_div(args.heads, v), v * sizeof(double), shape};
 }
 
-// acc itself
+// Calls f with a value of the type acc.
 template <class F>
 void dispatch_acc(Dtype dtype, F f) {
   dtype == Dtype::f64 ? f(double{}) : f(float{});

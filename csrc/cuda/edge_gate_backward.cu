@@ -1,11 +1,11 @@
-// Backward: sums of rows, by destination and then by source. A group of lanes has a task, a range of edges of fixed
-// length, so that a hub is shared by many groups; no row of p or q is gathered.
+// Backward: sums of rows, by destination and then by source. A group of lanes works on a task, a range of edges of
+// fixed length, so a hub is shared by many groups. No row of p or q is gathered.
 #include "pieces.cuh"
 
 namespace dgl_ptdnet::cuda {
 namespace {
 
-// What a lane has of a row.
+// A lane's columns of a row's sum.
 template <class A, int V>
 struct alignas(8) Sum {
   A x[V];
@@ -16,8 +16,8 @@ struct alignas(8) Sum {
   }
 };
 
-// For the pass over sources every position has a record, dL/dlogit and the mask: one sector instead of two. It never
-// straddles a cache line or, up to 32 bytes, a sector.
+// Bytes of a record, which holds dL/dlogit and the mask of a position side by side: the pass over sources then reads
+// one sector instead of two. A record never straddles a cache line or, up to 32 bytes, a sector.
 int64_t size_of_record(int64_t hidden, int64_t acc_bytes) {
   const int64_t bytes = acc_bytes + mask_bytes(hidden);
   if (bytes > 32) return ceil_div(bytes, 32) * 32;
@@ -33,15 +33,15 @@ struct Plan {
   int64_t mask_bytes, record_bytes;
   int tile;  // edges of a task
   bool vector_p, vector_q, vector_grad;
-  // scratch; all but the records for each slab of columns
+  // scratch; every slab of columns has its own, except the records
   char* records;     // [E, record_bytes], by position
-  double* totals;    // [slabs, columns]: grad_w's share from destinations
+  double* totals;    // [slabs, columns]: the destinations' part of grad_w
   BlockTree blocks;  // [slabs, nodes, columns + 1]
   Pieces pieces;
   int64_t nodes, arrivals;
 };
 
-// A number near the mean of a column of p; any is right, but this one keeps grad_w's digits.
+// A number near the mean of a column of p. Any number gives the right result; one near the mean keeps grad_w's digits.
 template <class T>
 __device__ __forceinline__ Acc<T> column_center(const EdgeGateBackward& args, int64_t column) {
   constexpr int kSamples = 8;
@@ -52,7 +52,7 @@ __device__ __forceinline__ Acc<T> column_center(const EdgeGateBackward& args, in
     const Acc<T> x = widen(__ldg(static_cast<const T*>(args.p) + row * args.p_stride + column));
     if (isfinite(x)) sum += x / kSamples, ++count;
   }
-  return count ? sum * (Acc<T>(kSamples) / count) : Acc<T>(0);  // a product that cannot overflow
+  return count ? sum * (Acc<T>(kSamples) / count) : Acc<T>(0);  // this order cannot overflow
 }
 
 // dL/dlogit of an edge.
@@ -63,7 +63,7 @@ __device__ __forceinline__ A grad_logit(const EdgeGateBackward& args, const Stre
     grad =
         times(__ldg(static_cast<const A*>(args.grad_z) + e), stretch.slope(__ldg(static_cast<const A*>(args.z) + e)));
   if (args.grad_penalty) {
-    const A slope = stretch.kept_slope(__ldg(static_cast<const A*>(args.logit) + e));
+    const A slope = stretch.open_slope(__ldg(static_cast<const A*>(args.logit) + e));
     grad += times(__ldg(static_cast<const A*>(args.grad_penalty)), slope);
   }
   return grad;
@@ -78,7 +78,8 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
   __shared__ alignas(16) A center[V * kWarp];
   __shared__ alignas(16) A weight[V * kWarp];
   __shared__ double part[V * kWarp + 1];
-  __shared__ double grad_w[V][kMaxThreads];  // each thread's own: it is touched once a row, registers are dear
+  // Each thread's sum. In shared memory because it changes only once a row, and registers are scarce.
+  __shared__ double grad_w[V][kMaxThreads];
 
   const EdgeGateBackward& args = plan.args;
   const EdgeIndexView& index = args.index;
@@ -109,8 +110,8 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
     store_columns<V>(grad, k, hidden, plan.vector_grad, sum.x);
   };
 
-  // A task's share of a row: all of it, or a piece. Which group joins the pieces is chance, so grad_w has to take
-  // its share here.
+  // Ends a task's segment of a row. Adds the segment to grad_w here, not where rows are finished: which group finishes
+  // a row is left to chance.
   const auto end_row = [&](uint32_t task, uint32_t row, uint32_t row_end, Sum<A, V>& sum) {
     const T* features =
         static_cast<const T*>(kByDst ? args.q : args.p) + row * (kByDst ? args.q_stride : args.p_stride);
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
 
   const uint32_t items = (max(rows, edges) + tile - 1) / tile, groups = gridDim.x * (blockDim.x / lanes);
   for (uint32_t item = blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; item < items; item += groups) {
-    // Rows without an edge belong to no task: every group clears those of its share of the rows.
+    // Empty rows belong to no task: each group clears the empty ones among `tile` rows.
     const uint32_t begin = item * tile;
     for (uint32_t first = begin; first < begin + tile && first < rows; first += lanes) {
       const uint32_t row = first + lane;
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
             grad_c[0] += grad;
             if (args.grad_bias) static_cast<A*>(args.grad_bias)[e] = grad;
           }
-          if constexpr (V == 1) {  // a mask of one bit: it goes into the record's number
+          if constexpr (V == 1) {  // hidden = 1: there is no mask, so the slope is multiplied in here
             const A h = widen(__ldg(static_cast<const T*>(args.p) + __ldg(index.in_src + position) * args.p_stride)) +
                         widen(__ldg(static_cast<const T*>(args.q) + __ldg(index.in_dst + position) * args.q_stride));
             grad = h > A(0) ? grad : times(grad, negative_slope);
@@ -229,7 +230,7 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 ? 2 : 3)
 
 int64_t round_to_word(int64_t bytes) { return ceil_div(bytes, sizeof(Word)) * sizeof(Word); }
 
-// Sizes of a call, and where its scratch lies.
+// The sizes of a call and the layout of its scratch.
 struct Layout {
   int v, lanes, tile;
   int64_t columns, slabs, tasks, dst_blocks, src_blocks, nodes, arrivals, record_bytes;

@@ -1,12 +1,12 @@
-// Forward: L lanes read an edge's two rows, and a group of lanes finishes as many gates as it has lanes.
+// Forward: a group of L lanes reads the rows of L edges together; then each lane finishes the gate of one edge.
 #include "common.cuh"
 
 namespace dgl_ptdnet::cuda {
 namespace {
 
-// The logit of this lane's edge, without bias. The group's lanes walk over its edges together, two at a time, each lane
-// with V columns of both rows; sums are exchanged so that every lane ends with an edge of its own. The tree of
-// additions is the same for every edge. More edges at a time only cost registers.
+// The logit of this lane's edge, without bias. The group works on two edges at a time, each lane on V columns of both
+// rows; then lanes exchange sums so that each ends with the sum of its own edge. The order of additions is the same for
+// every edge. More edges at a time would only need more registers.
 template <class T, int V, int L, bool kVector>
 __device__ __forceinline__ Acc<T> sum_rows(const EdgeGateForward& args, int64_t first, int32_t src, int32_t dst) {
   using A = Acc<T>;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 || !kVector ?
   const EdgeIndexView& index = args.index;
   const int lane = threadIdx.x % L;
   const A c = __ldg(static_cast<const A*>(args.c));
-  double kept[1] = {0};
+  double open[1] = {0};
 
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;
   for (int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x - lane; first < index.edges; first += threads) {
@@ -96,11 +96,11 @@ __global__ void __launch_bounds__(kMaxThreads, sizeof(Acc<T>) == 8 || !kVector ?
     }
     static_cast<A*>(args.z)[e] = stretch.gate(logit, noise);
     if (args.logit) static_cast<A*>(args.logit)[e] = logit;
-    if (args.penalty) kept[0] += stretch.kept(logit);
+    if (args.penalty) open[0] += stretch.open(logit);
   }
 
   if (!args.penalty) return;
-  sum_over_groups(kept, 1, part);
+  sum_over_groups(open, 1, part);
   if (blocks.sum(part, 1) && threadIdx.x == 0) *static_cast<A*>(args.penalty) = static_cast<A>(part[0]);
 }
 

@@ -1,11 +1,11 @@
-// Kernels that have a thread for each of some things.
+// Kernels in which each thread works on numbers of its own.
 #pragma once
 
 #include "common.cuh"
 
 namespace dgl_ptdnet::cuda {
 
-// see(i) for this thread's share of 0 .. count.
+// Calls see(i) for this thread's part of 0 .. count - 1.
 template <class See>
 __device__ __forceinline__ void for_flat(int64_t count, const See& see) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x)

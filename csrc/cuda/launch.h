@@ -1,4 +1,4 @@
-// What runs the operators' kernels on a GPU, in the order of a stream. No torch here.
+// Runs the operators' kernels on a GPU, in the order of a stream. No torch here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,14 +11,14 @@
 
 namespace dgl_ptdnet::cuda {
 
-// Results do not depend on it beyond rounding; tests run several.
+// Results depend on it only by rounding; tests run several.
 struct LaunchShape {
   int threads = 256;       // of a block: a multiple of 32, at most 256
   int edges_per_lane = 8;  // of a backward task
   int max_blocks = 2048;
 };
 
-// For the arguments of each operator: bytes of scratch, uninitialised, 0 where none is needed; and its launches.
+// For the arguments of each operator: the bytes of uninitialised scratch that it needs, and its launches.
 template <class Args>
 size_t workspace_bytes(const Args& args, const LaunchShape& shape = {});
 template <class Args>
@@ -34,7 +34,7 @@ PTD_DECLARE_LAUNCH(Uniform);             // one launch
 PTD_DECLARE_LAUNCH(EdgeGateForward);     // one launch
 PTD_DECLARE_LAUNCH(EdgeGateBackward);    // two: by destination, by source
 PTD_DECLARE_LAUNCH(AggregateForward);    // one
-PTD_DECLARE_LAUNCH(AggregateBackward);   // one; two where a head's gradient of z comes of more columns than a warp has
+PTD_DECLARE_LAUNCH(AggregateBackward);   // one; two if grad_z is needed and a head has more columns than a warp
 PTD_DECLARE_LAUNCH(MaximumForward);      // one
 PTD_DECLARE_LAUNCH(SegmentSum);          // one
 PTD_DECLARE_LAUNCH(SegmentSpread);       // one
@@ -43,7 +43,7 @@ PTD_DECLARE_LAUNCH(NormalizeBackward);   // one
 PTD_DECLARE_LAUNCH(AttentionForward);    // one; two with the weights
 PTD_DECLARE_LAUNCH(AttentionBackward);   // records of destinations; weights of edges; aggregate's; gradients of edges;
                                          // their sums by source
-PTD_DECLARE_LAUNCH(EdgeScoresForward);   // one; two where a head has more columns than a warp
+PTD_DECLARE_LAUNCH(EdgeScoresForward);   // one; two if a head has more columns than a warp
 PTD_DECLARE_LAUNCH(EdgeScoresBackward);  // two: by destination, by source
 
 #undef PTD_DECLARE_LAUNCH

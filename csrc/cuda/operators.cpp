@@ -1,4 +1,4 @@
-// Registers the operators for a GPU: the same as the CPU's, with the index by torch's sorts.
+// Registers the operators for a GPU. The index is made by torch's sorts.
 #include "../operators.h"
 
 #include <ATen/TensorOperators.h>
@@ -17,7 +17,7 @@
 namespace dgl_ptdnet {
 namespace {
 
-// [count + 1] where the edges of each id start, in their order.
+// [count + 1] the place in sorted_ids where each id starts.
 Tensor starts(const Tensor& sorted_ids, int64_t count) {
   return at::searchsorted(sorted_ids, at::arange(count + 1, sorted_ids.options()), /*out_int32=*/true);
 }
@@ -26,7 +26,8 @@ void check_ids(const Tensor& src, const Tensor& dst, int64_t num_src, int64_t nu
   if (src.numel() == 0) return;
   const auto [low_src, high_src] = at::aminmax(src);
   const auto [low_dst, high_dst] = at::aminmax(dst);
-  const Tensor ends = at::stack({low_src, high_src, low_dst, high_dst}).to(at::kLong).cpu();  // the one wait
+  // Here the CPU waits for the GPU, only once.
+  const Tensor ends = at::stack({low_src, high_src, low_dst, high_dst}).to(at::kLong).cpu();
   const int64_t* end = ends.const_data_ptr<int64_t>();
   const auto complain = [](const char* name, const Tensor& ids, int64_t count) {
     const int64_t edge = at::logical_or(ids < 0, ids >= count).nonzero()[0].item<int64_t>();
@@ -53,7 +54,7 @@ struct Cuda {
             edge.index_select(0, out_pos)};
   }
 
-  // Scratch is of the current stream: memory that the caching allocator hands out again is reused in stream order.
+  // Scratch may be freed before the kernels have run: the caching allocator reuses memory in the order of the stream.
   template <class Args>
   static void run(const Args& a, const Tensor& like) {
     const c10::cuda::CUDAGuard guard(like.device());

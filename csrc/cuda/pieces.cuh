@@ -1,4 +1,4 @@
-// Rows that several tasks share: what each task has of a row is joined in a fixed order, whoever is late.
+// Partial sums of rows that span several tasks: joined in a fixed order, whatever the order in which tasks finish.
 #pragma once
 
 #include <stdexcept>
@@ -8,10 +8,10 @@
 
 namespace dgl_ptdnet::cuda {
 
-// The row that a slot lies in, the last one that does not start after it. `row` is known not to start after it; steps
-// grow, so that runs of rows without edges are crossed quickly.
+// The row that contains `slot`. The search begins at `row`, which must not start after the slot. Its steps grow, so
+// that it crosses many empty rows quickly.
 __device__ __forceinline__ uint32_t find_row(const EdgeSide& side, uint32_t slot, uint32_t row, uint32_t step) {
-  // Counts fit in 31 bits, so sums of two of them do not overflow.
+  // Counts fit in 31 bits, so the sum of two does not overflow.
   const uint32_t* ptr = reinterpret_cast<const uint32_t*>(side.ptr);
   const uint32_t rows = side.rows;
   for (; row + step < rows && __ldg(ptr + (row + step)) <= slot; step *= 2) row += step;
@@ -24,7 +24,7 @@ __device__ __forceinline__ uint32_t find_row(const EdgeSide& side, uint32_t slot
   return find_row(side, slot, 0, 1u << (31 - __clz(static_cast<uint32_t>(side.rows))));
 }
 
-// A grid has at most so many layers: heads, each of up to a warp's columns, or parts of a wider one.
+// Throws if a grid cannot have so many layers. A layer is a head; a head with too many columns for a warp has several.
 inline void check_layers(int64_t layers) {
   if (layers > 65535)
     throw std::runtime_error(
@@ -33,15 +33,16 @@ inline void check_layers(int64_t layers) {
         std::to_string(layers) + ". Split the heads, or use the CPU");
 }
 
-// Pieces are copied by words.
+// Pieces are copied as words.
 using Word = unsigned long long;
 
-// A group of lanes has a task. blockIdx.y is a layer, some columns of a head.
+// A group of lanes works on a task. blockIdx.y is the layer: some columns of a head.
 struct Pieces {
   int lanes;
   int64_t tasks;
   // scratch
-  char* states;   // [layers, tasks, 2, lanes] State: of the row that began before the task, that goes on after it
+  // [layers, tasks, 2, lanes] State: of the row that began before the task, and of the row that continues after it
+  char* states;
   int* meetings;  // [layers, tasks], zero before and after
 
   __device__ __forceinline__ int lane() const { return threadIdx.x % lanes; }
@@ -52,9 +53,9 @@ struct Pieces {
     return reinterpret_cast<Word*>(states + (at * lanes + lane()) * sizeof(State));
   }
 
-  // Joins what tasks first_task .. first_task + count have of a row in a tree of neighbours: the later of two joins
-  // both, the earlier task's first, so the result does not depend on who is late. True in the group that ends up with
-  // all of it.
+  // Joins the pieces of a row, which tasks first_task .. first_task + count - 1 hold, in a tree: of two neighbours the
+  // one that arrives later joins both pieces, in the order of tasks. So the result does not depend on the order of
+  // arrival. Returns true in the group that gets the whole row.
   template <class Op, class State>
   __device__ __forceinline__ bool join(State& state, uint32_t task, uint32_t first_task, uint32_t count) const {
     constexpr int kWords = sizeof(State) / sizeof(Word);
@@ -71,8 +72,8 @@ struct Pieces {
       __syncwarp(group);
       int arrived = 0;
       if (lane() == 0) {
-        __threadfence();  // after the barrier: for what all lanes wrote
-        // No other pair has this one.
+        __threadfence();  // after the barrier, so that it covers the writes of all lanes
+        // No other pair uses this counter.
         int* meeting = meetings + blockIdx.y * tasks + first_task + (place > other ? place : other);
         arrived = atomicAdd(meeting, 1);
         if (arrived == 1) atomicExch(meeting, 0);

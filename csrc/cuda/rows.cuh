@@ -1,6 +1,6 @@
-// The walk that sums over rows of edges share. A group of lanes has a task, a range of edges of fixed length, so that a
-// hub is shared by many groups; blockIdx.y is a layer, some columns of a head. What a row leaves in several tasks is
-// joined in a fixed order.
+// The walk over edges by row, which all sums by row use. A group of lanes works on a task, a range of edges of fixed
+// length, so a hub is shared by many groups; blockIdx.y is the layer, some columns of a head. Partial sums of rows that
+// span several tasks are joined in a fixed order.
 #pragma once
 
 #include "flat.cuh"
@@ -21,25 +21,25 @@ struct Walk {
   __device__ __forceinline__ int column() const { return (slab() * lanes() + lane()) * kColumns; }  // this lane's first
 };
 
-// Edges that a lane knows before their rows arrive. The weight is whatever goes with an edge.
+// An edge that a lane reads before its row is loaded. The weight is the number that goes with the edge.
 template <class A>
 struct WeightedEdge {
   int32_t node, edge;
   A weight;
 };
 
-// Op says what is done; all of a group's lanes call it together, but for read.
-//   Edge read(slot)                  what belongs to a slot, without its row
-//   Edge share(edge, from, group)    that of lane `from` of the group
-//   gather(edge, Row&)               starts to load the other end's row
-//   enter(row)                       a row's edges follow
+// Walks over rows and calls the methods of Op. All of a group's lanes call a method together, except read.
+//   Edge read(slot)                  reads the edge of a slot, without its row
+//   Edge share(edge, from, group)    returns the edge that lane `from` of the group read
+//   gather(edge, Row&)               starts to load the row of the edge's other end
+//   enter(row)                       comes before a row's edges
 //   start(State&), add(edge, Row, State&), merge(State&, State)
-//   leave(State)                     a task has no more edges of the row
-//   finish(row, State)               once for each row
-// Where kJoins is false there is nothing to join or to finish.
+//   leave(State)                     comes after the task's last edge of a row
+//   finish(row, State)               comes once for each row
+// If kJoins is false, merge and finish are not called.
 template <class Op>
 __device__ __forceinline__ void walk_rows(const Walk& walk, Op& op) {
-  constexpr uint32_t B = Op::kAhead;  // rows that are on their way at a time
+  constexpr uint32_t B = Op::kAhead;  // number of rows that are loaded at a time
   const EdgeSide& side = walk.side;
   const uint32_t rows = side.rows, edges = side.edges, tile = walk.tile;
   const int lanes = walk.lanes(), lane = walk.lane();
@@ -50,7 +50,7 @@ __device__ __forceinline__ void walk_rows(const Walk& walk, Op& op) {
   for (uint32_t item = blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; item < items; item += groups) {
     const uint32_t begin = item * tile;
     if constexpr (Op::kJoins) {
-      // Rows without an edge belong to no task: every group writes those of its share of the rows.
+      // Empty rows belong to no task: each group writes the empty ones among `tile` rows.
       for (uint32_t first = begin; first < begin + tile && first < rows; first += lanes) {
         const uint32_t row = first + lane;
         unsigned empty = __ballot_sync(group, row < rows && __ldg(side.ptr + row) == __ldg(side.ptr + row + 1));
@@ -104,7 +104,7 @@ __device__ __forceinline__ void walk_rows(const Walk& walk, Op& op) {
   }
 }
 
-// see(slot, row) for every edge; a warp has neighbouring slots.
+// Calls see(slot, row) for every edge; the threads of a warp work on neighbouring slots.
 template <class See>
 __device__ __forceinline__ void walk_edges(const EdgeSide& side, int steps, const See& see) {
   const int64_t tile = int64_t{kWarp} * steps, warps = int64_t{gridDim.x} * (blockDim.x / kWarp);
@@ -122,13 +122,13 @@ __device__ __forceinline__ void walk_edges(const EdgeSide& side, int steps, cons
 
 // ---- on the host ---------------------------------------------------------------------------------------------------
 
-// Sizes of a walk, and its scratch.
+// The sizes of a walk and of its scratch.
 struct WalkPlan {
   Walk walk{};
   int64_t layers, blocks;
-  size_t counters, bytes;  // where the meetings lie; of the scratch
+  size_t counters, bytes;  // offset of the meetings in the scratch; size of the scratch
 
-  // lanes * V columns a layer; state_bytes is 0 where nothing is joined
+  // `lanes` lanes work on a task; state_bytes is 0 if nothing is joined.
   WalkPlan(const EdgeSide& side, int lanes, int64_t heads, int64_t slabs, size_t state_bytes,
            const LaunchShape& shape) {
     walk.side = side, walk.slabs = static_cast<int>(slabs);
@@ -142,7 +142,7 @@ struct WalkPlan {
     bytes = state_bytes ? round_up(counters + layers * walk.pieces.tasks * sizeof(int)) : 0;
   }
 
-  // A group's lanes cover the columns of a head, or a warp's some of them.
+  // A group's lanes cover the columns of a head; a head with too many for a warp is divided into slabs.
   WalkPlan(const EdgeSide& side, int64_t heads, int64_t feats, size_t state_bytes, const LaunchShape& shape)
       : WalkPlan(side, lanes_for(feats), heads, ceil_div(feats, lanes_for(feats) * kColumns), state_bytes, shape) {}
 
@@ -157,7 +157,7 @@ struct WalkPlan {
   }
 };
 
-// out[i] = the sum of x[slab, i]: a head's dot products where a warp has only a slab of its columns
+// out[i] = the sum of x[slab, i] over slabs: the dot products of a head whose columns are divided into slabs.
 template <class A>
 __global__ void __launch_bounds__(kMaxThreads, 3) sum_slabs_kernel(const A* x, int64_t slabs, int64_t count, A* out) {
   for_flat(count, [&](int64_t i) {

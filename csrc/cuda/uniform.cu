@@ -1,4 +1,4 @@
-// Uniform numbers: a thread has single ids.
+// Draws uniform numbers: each thread works on ids of its own.
 #include "../core/philox.h"
 #include "flat.cuh"
 

@@ -70,8 +70,8 @@ void check(const EdgeGateKernels& k, int64_t edges, int64_t num_src, int64_t num
     for (int64_t j = 0; j < h; ++j) logit += w[j] * std::max(0.0, double{p[u * h + j]} + q[v * h + j]);
     const double z = s.gate(logit, log_odds(to_uniform<double>(edge_bits(e, 77, 3))));
     expect("z", r.z[e], z, 1e-5 * (1));
-    penalty += s.kept(logit);
-    const double a = grad_z[e] * s.slope(r.z[e]) + grad_penalty * s.kept_slope(logit);
+    penalty += s.open(logit);
+    const double a = grad_z[e] * s.slope(r.z[e]) + grad_penalty * s.open_slope(logit);
     grad_c += a;
     for (int64_t j = 0; j < h; ++j) {
       const double x = double{p[u * h + j]} + q[v * h + j];

@@ -342,7 +342,7 @@ def test_wrong_input_is_refused_with_the_argument_and_the_remedy():
     ]:
         with pytest.raises(error, match=message):
             attention_v2(index, **{**good, **change})
-    with pytest.raises(ValueError, match="give el and er, or scores"):
+    with pytest.raises(ValueError, match="pass either el and er, or scores; got none of them"):
         ops.attention(index.tensors, torch.randn(5, 2, 4), *(None,) * 4, negative_slope=0.2, weights=False)
 
 
