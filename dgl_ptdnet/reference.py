@@ -1,7 +1,7 @@
-"""What the operators mean, in plain torch: slow, readable, and what the tests compare the kernels with.
+"""The operators in plain torch: slow and readable. The tests compare the kernels with these functions.
 
-Every function takes the arguments of its twin in :mod:`dgl_ptdnet` and works in the dtype it is given; in
-float64 it is the specification.
+Every function takes the arguments of its twin in :mod:`dgl_ptdnet` and computes in the dtype of its input. In float64
+it is the specification.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def edge_gate(
     index: object = None,
     penalty: bool = False,
 ) -> Any:
-    """The twin of :func:`dgl_ptdnet.edge_gate`; it makes tensors of size E x H, and needs no index."""
+    """The twin of :func:`dgl_ptdnet.edge_gate`; it makes tensors of size E x H and ignores ``index``."""
     logit = (_activate(p[src.long()] + q[dst.long()], activation) * w).sum(1) + c
     if edge_bias is not None:
         logit = logit + edge_bias
@@ -88,7 +88,7 @@ def _sum_by_dst(index: Any, messages: Tensor) -> Tensor:
 
 
 def _gates(index: Any, z: Tensor | None, like: Tensor, dims: int) -> Tensor:
-    """z, or ones, in the dtype of the features and with dimensions to stand beside E x ... features."""
+    """z, or ones, in the dtype of ``like`` and with ``dims`` dimensions, to multiply messages of E x ... numbers."""
     if z is None:
         z = like.new_ones(len(index.src))
     return z.to(like.dtype).reshape(*z.shape, *(1,) * (dims - z.dim()))
@@ -121,7 +121,7 @@ def maximum(index: Any, h: Tensor, z: Tensor | None = None) -> Tensor:
     out = messages.new_zeros((index.num_dst, messages.shape[1]))
     rows = index.dst.long()[kept][:, None].expand(-1, messages.shape[1])
     best = out.scatter_reduce(0, rows, messages.detach()[kept], "amax", include_self=False)
-    # The first edge that the maximum came over, and its message: that is where the gradient goes.
+    # The gradient goes to the message of the first edge that has the maximum.
     edges = torch.arange(len(index.src), device=h.device)[kept][:, None].expand_as(rows)
     won = messages.detach()[kept] == best[index.dst.long()[kept]]
     first = torch.full_like(out, len(index.src), dtype=torch.long)
@@ -157,7 +157,7 @@ def _attend(
     rows = index.dst.long()[:, None].expand_as(scores)
     highest = scores.new_full((index.num_dst, scores.shape[1]), -math.inf).scatter_reduce(0, rows, kept, "amax")
     highest = torch.where(highest == -math.inf, 0, highest)
-    # A score far above the kept ones belongs to an edge that is not kept: its exponential must stay finite.
+    # The score of an edge that is not kept may be far above the kept edges' scores; its exponential must stay finite.
     weights = gates * torch.exp((scores - highest[index.dst.long()]).clamp(max=69))
     total = _sum_by_dst(index, weights)
     weights = weights / torch.where(total == 0, 1, total)[index.dst.long()]

@@ -1,4 +1,4 @@
-"""The operators, on tensors alone: nothing here imports dgl. One file an operator."""
+"""The operators. They take tensors, and nothing here imports dgl. Each operator has a file of its own."""
 
 from ._library import build_info, release_memory
 from .aggregate import acc_dtype, aggregate, degrees, edge_dot, maximum, normalize

@@ -1,4 +1,4 @@
-"""Loads the compiled operators, and what their Python files share."""
+"""Loads the compiled operators and registers their fakes, for torch 2.2 and newer."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ else:  # torch 2.2
 
 _NAME = "dgl_ptdnet"
 _library = torch.library.Library(_NAME, "IMPL")
-_CUDA = next(iter(sorted(Path(__file__).parents[1].glob("_cuda*.so"))), None)
+_CUDA = next(iter(sorted(Path(__file__).parents[1].glob("_cuda*.so"))), None) if torch.version.cuda else None
 
-if _CUDA is not None and torch.version.cuda is not None:
+if _CUDA is not None:
     torch.ops.load_library(str(_CUDA))
 
 
 def build_info() -> dict[str, Any]:
-    """What the operators were built with and which instruction set they run on.
+    """How the operators were built, and the instruction set that they run on.
 
     Returns
     -------
     dict
-        ``torch``, ``compiler``, ``openmp``; ``cpu_level``: ``avx512``, ``avx2`` or ``portable``; ``cuda`` and
-        ``cuda_archs``:
-        what the CUDA kernels were built for, or None; ``cuda_loaded``: whether they are there.
+        ``torch``, ``compiler``, ``openmp``: what the operators were built with. ``cpu_level``: the instruction set,
+        ``avx512``, ``avx2`` or ``portable``. ``cuda`` and ``cuda_archs``: the CUDA version and the architectures that
+        the CUDA kernels were built for, or None. ``cuda_loaded``: whether the CUDA kernels are loaded.
 
     Examples
     --------
@@ -46,15 +46,15 @@ def build_info() -> dict[str, Any]:
     >>> ptd.build_info()["cpu_level"] in ("avx512", "avx2", "portable")
     True
     """
-    return {**_C.build_info(), "cuda_loaded": _CUDA is not None and torch.version.cuda is not None}
+    return {**_C.build_info(), "cuda_loaded": _CUDA is not None}
 
 
 def release_memory() -> None:
-    """Gives the memory that is kept for results to come back to the system.
+    """Returns cached result memory to the system.
 
-    Large results on a CPU reuse the memory of earlier ones: fresh memory costs about as much time as the work on it.
-    What is kept and what is in use are together never more than what once was in use, and no more than an eighth of the
-    machine's memory is kept.
+    Large CPU results reuse the memory of earlier ones, because the system needs about as long to provide new memory as
+    the operators need to fill it. Each time a result is freed, the cache shrinks until cached and used memory together
+    do not exceed the peak of used memory, and the cache holds at most an eighth of the machine's memory.
 
     Examples
     --------
@@ -74,14 +74,14 @@ def register_fake(name: str) -> Callable:
 
 
 def check_tensors(**tensors: Any) -> None:
-    """What C++ cannot say well: that an argument is no tensor."""
+    """Raises TypeError for an argument that is no tensor, with a clearer message than torch's own."""
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"{name} must be a torch.Tensor; got {type(value).__name__}")
 
 
 def as_autocast(*tensors: Any) -> list[Any]:
-    """What torch's own products would be given: under autocast its dtype. None stays None."""
+    """The tensors in the dtype that autocast gives to torch's matrix products. None and float64 stay as they are."""
     device = tensors[0].device.type
     if hasattr(torch, "get_autocast_dtype"):
         enabled, low = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)

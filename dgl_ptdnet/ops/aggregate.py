@@ -15,7 +15,7 @@ _NORMS = {"none": (0.0, 0.0), "both": (0.5, 0.5), "left": (1.0, 0.0), "right": (
 
 
 def acc_dtype(rows: Tensor) -> torch.dtype:
-    """The dtype of sums, gates and scores beside ``rows``."""
+    """The dtype of the sums, gates and scores that go with ``rows``: float64 for float64 rows, else float32."""
     return torch.float64 if rows.dtype == torch.float64 else torch.float32
 
 
@@ -41,22 +41,24 @@ def aggregate(
         Features of the sources, :math:`(N_{src}, F)` or :math:`(N_{src}, heads, F)`: float32, float64, bfloat16 or
         float16. Rows may have a stride.
     z : torch.Tensor, optional
-        Gates in the order of ``src`` and ``dst``, :math:`(E,)`, or :math:`(E, heads)` for a gate to each head.
-        Without them every gate is 1.
+        Gates in the order of ``src`` and ``dst``, :math:`(E,)`, or :math:`(E, heads)` for a gate of each head.
+        Default: None, every gate is 1.
     norm : str
-        ``"none"``, or how the gates are normalised first: see :func:`normalize`. ``"mean"`` is the mean over kept
-        edges. Default: ``"none"``.
+        How the gates are normalised first: see :func:`normalize`. ``"mean"`` is the mean over kept edges.
+        Default: ``"none"``.
     floor : float
-        The least degree that counts in the normalisation. Default: 1.0.
+        Smaller gated degrees count as this in the normalisation. Default: 1.0, DGL's rule;
+        :class:`dgl_ptdnet.Denoised` uses 0.0.
 
     Returns
     -------
     torch.Tensor
-        :math:`(N_{dst}, F)` or :math:`(N_{dst}, heads, F)`, of the dtype of ``h``; sums are made in float32 or better.
+        :math:`(N_{dst}, F)` or :math:`(N_{dst}, heads, F)`, of the dtype of ``h``. Sums are made in float32, or in
+        float64 for float64 features.
 
     Notes
     -----
-    Gradients go to ``h`` and ``z``, in one pass over the sources. Sums have a fixed order, so results have the same
+    ``h`` and ``z`` get gradients, in one pass over the sources. Sums have a fixed order, so results have the same
     bits for any number of threads. There is no second derivative.
 
     Examples
@@ -94,7 +96,7 @@ def maximum(index: EdgeIndex, h: Tensor, z: Tensor | None = None) -> Tensor:
         Features of the sources, :math:`(N_{src}, F)` or :math:`(N_{src}, heads, F)`: float32, float64, bfloat16 or
         float16. Rows may have a stride.
     z : torch.Tensor, optional
-        Gates in the order of ``src`` and ``dst``, :math:`(E,)`. Without them every gate is 1.
+        Gates in the order of ``src`` and ``dst``, :math:`(E,)`. Default: None, every gate is 1.
 
     Returns
     -------
@@ -103,7 +105,8 @@ def maximum(index: EdgeIndex, h: Tensor, z: Tensor | None = None) -> Tensor:
 
     Notes
     -----
-    Gradients go to ``h`` and ``z``: those of a number to the one edge that it came over, the first of equal ones.
+    ``h`` and ``z`` get gradients: each maximum passes its gradient to the edge that it came from; of equal ones to the
+    first.
 
     Examples
     --------
@@ -161,12 +164,13 @@ def degrees(index: EdgeIndex, z: Tensor, by: str = "dst") -> Tensor:
     z : torch.Tensor
         Gates in the order of ``src`` and ``dst``, :math:`(E,)` or :math:`(E, heads)`, float32 or float64.
     by : str
-        ``"dst"``: of the edges that come in; ``"src"``: of those that go out. Default: ``"dst"``.
+        ``"dst"``: sum over the edges that enter a node; ``"src"``: over the edges that leave it. Default: ``"dst"``.
 
     Returns
     -------
     torch.Tensor
-        :math:`(N_{dst},)` or :math:`(N_{src},)`, with ``heads`` if ``z`` has them.
+        :math:`(N_{dst},)` or :math:`(N_{src},)`; with heads :math:`(N_{dst}, heads)` or
+        :math:`(N_{src}, heads)`.
 
     Examples
     --------
@@ -188,8 +192,8 @@ def normalize(index: EdgeIndex, z: Tensor, norm: str = "both", *, floor: float =
     .. math::
         w_e = z_e \, / \, (d_u^{\,l} \, d_v^{\,r}), \qquad d = \max(\textstyle\sum z, \mathrm{floor})
 
-    with :math:`d_u` over the edges that leave the source and :math:`d_v` over those that enter the destination.
-    Folded into the gates, a normalisation costs no pass over features: ``aggregate(index, h, normalize(index, z))``.
+    where :math:`d_u` is the sum over the edges that leave the source, and :math:`d_v` over the edges that enter the
+    destination. To normalise the gates needs no pass over features: ``aggregate(index, h, normalize(index, z))``.
 
     Parameters
     ----------
@@ -198,18 +202,18 @@ def normalize(index: EdgeIndex, z: Tensor, norm: str = "both", *, floor: float =
     z : torch.Tensor
         Gates in the order of ``src`` and ``dst``, :math:`(E,)` or :math:`(E, heads)`, float32 or float64.
     norm : str
-        As in DGL's ``GraphConv``: ``"both"`` (:math:`l = r = 1/2`), ``"left"`` (:math:`l = 1, r = 0`: a node shares
-        itself out), ``"right"`` or ``"mean"`` (:math:`l = 0, r = 1`: a mean over kept edges), ``"none"``.
-        Default: ``"both"``.
+        As in DGL's ``GraphConv``: ``"both"`` (:math:`l = r = 1/2`), ``"left"`` (:math:`l = 1, r = 0`: the weights
+        of a source's edges sum to 1), ``"right"`` or ``"mean"`` (:math:`l = 0, r = 1`: the weights of a destination's
+        edges sum to 1), ``"none"`` (:math:`l = r = 0`). Default: ``"both"``.
     floor : float
-        The least degree that counts. With 1, DGL's own rule for nodes without edges, messages fade out with the last
-        gate of a node; 0 gives a true mean, whose gradient grows as 1 / degree, and zeros where no edge is
-        kept. Default: 1.0.
+        Smaller gated degrees count as this. With 1.0 the messages of a node fade out as its last gate closes; 0.0 gives
+        a true mean, whose gradient grows as 1 / degree, and zeros where no edge is kept. Default: 1.0, DGL's rule;
+        :class:`dgl_ptdnet.Denoised` uses 0.0.
 
     Returns
     -------
     torch.Tensor
-        Of the shape of ``z``, differentiable everywhere but where a degree crosses the floor.
+        The weights, of the shape of ``z``. They are differentiable except where a degree equals the floor.
 
     Examples
     --------

@@ -22,13 +22,13 @@ def attention(
     *,
     return_weights: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    r"""GAT's scores, the gated softmax over each node's edges, and the sum, in one operator.
+    r"""GAT's attention with gates: scores, softmax over each node's edges and weighted sum in one operator.
 
     .. math::
         a_e &= \mathrm{LeakyReLU}(el_u + er_v), \qquad e = (u, v) \\
         \mathrm{out}_v &= \sum_e z_e \exp(a_e) \, h_u \, / \sum_e z_e \exp(a_e)
 
-    for every head. Stable for large scores; nothing of size :math:`E \times F` is ever made.
+    for every head. Large scores do not overflow, and no tensor of size :math:`E \times F` is made.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ def attention(
     h : torch.Tensor
         Features of the sources, :math:`(N_{src}, heads, F)`: float32, float64, bfloat16 or float16.
     el : torch.Tensor
-        The sources' share of the scores, :math:`(N_{src}, heads)`.
+        What the sources add to the scores, :math:`(N_{src}, heads)`.
     er : torch.Tensor
-        The destinations' share, :math:`(N_{dst}, heads)`.
+        What the destinations add to the scores, :math:`(N_{dst}, heads)`.
     z : torch.Tensor, optional
         Gates, not negative, in the order of ``src`` and ``dst``, :math:`(E,)` or :math:`(E, heads)`. An edge whose
-        gate is 0 takes no part. Without them every gate is 1.
+        gate is 0 takes no part. Default: None, every gate is 1.
     negative_slope : float
-        Of the LeakyReLU, not negative. Default: 0.2.
+        Slope of the LeakyReLU below 0; not negative. Default: 0.2.
     return_weights : bool
         Whether to return the attention weights, too. Default: False.
 
@@ -56,9 +56,10 @@ def attention(
 
     Notes
     -----
-    Gradients go to ``h``, ``el``, ``er`` and ``z``, also from the weights; there is no second derivative. An edge with
-    :math:`z_e = 0` has a gradient for its gate; where its score is so far above the kept ones that this would
-    overflow, it is cut. With features in half precision the rounded result enters the gradients of scores and gates.
+    ``h``, ``el``, ``er`` and ``z`` get gradients, also from the weights; there is no second derivative. The gate of an
+    edge with :math:`z_e = 0` has a gradient, too; it is limited where the edge's score is so far above the scores of
+    the kept edges that it would overflow. With features in half precision, the gradients of scores and gates are made
+    from the rounded result.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from .index import EdgeIndex
 
 
 def common_neighbours(index: EdgeIndex, u: Tensor, v: Tensor, weight: Tensor | None = None) -> Tensor:
-    r"""How many neighbours two nodes have in common, each counted by the weights of the edges that join it.
+    r"""The number of neighbours that two nodes have in common, each weighted by the product of its edges' weights.
 
     .. math::
         \mathrm{out}_i = \sum_{e = (k, u_i),\ f = (k, v_i)} w_e \, w_f
@@ -18,12 +18,13 @@ def common_neighbours(index: EdgeIndex, u: Tensor, v: Tensor, weight: Tensor | N
     Parameters
     ----------
     index : EdgeIndex
-        The edges, sorted by source, on the CPU. A neighbour is the source of an edge; for an undirected graph the
-        index has every edge in both directions.
+        The edges, on the CPU. The sources of each destination's edges must be in ascending order, as they are when the
+        edges are sorted by source. The neighbours of a node are the sources of the edges that enter it; for an
+        undirected graph the index has every edge in both directions.
     u, v : torch.Tensor
         The pairs of nodes, int64 :math:`(P,)`.
     weight : torch.Tensor, optional
-        Weights of the edges, :math:`(E,)`. Default: ``None``, every edge counts 1.
+        Weights of the edges, :math:`(E,)`. Default: ``None``, every weight is 1.
 
     Returns
     -------
@@ -32,8 +33,8 @@ def common_neighbours(index: EdgeIndex, u: Tensor, v: Tensor, weight: Tensor | N
 
     Notes
     -----
-    A pair costs the degree of both nodes, or the smaller degree times the logarithm of the larger where one node is a
-    hub. The bits do not depend on the number of threads.
+    The time of a pair grows with the sum of both degrees, or, where one node is a hub, with the smaller degree times
+    the logarithm of the larger. Results have the same bits for any number of threads.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def edge_gate(
     index: EdgeIndex | None = None,
     penalty: bool = False,
 ) -> Any:
-    r"""The gate of every edge: its logit, sample and clipped gate in one operator.
+    r"""The gate of every edge, from logit to clipped sample in one operator.
 
     .. math::
         l_e &= \sum_k w_k \, \mathrm{act}(p_{uk} + q_{vk}) + b_e + c, \qquad e = (u, v) \\
@@ -41,8 +41,8 @@ def edge_gate(
                \text{ with noise, } \sigma(l_e) \text{ without} \\
         z_e &= \min(1, \max(0, s_e (\zeta - \gamma) + \gamma))
 
-    With :math:`P = W_s h + b` and :math:`Q = W_d h` the logit is a two-layer MLP on :math:`[h_u, h_v]`, its first
-    layer applied to nodes instead of edges: no tensor of size :math:`E \times H` is ever made.
+    With :math:`P = W_s h + b` and :math:`Q = W_d h` the logit is a two-layer MLP on :math:`[h_u, h_v]`. Its first
+    layer is applied to nodes instead of edges, so no tensor of size :math:`E \times H` is made.
 
     Parameters
     ----------
@@ -50,15 +50,15 @@ def edge_gate(
         The edges, :math:`(E,)`, int32 or int64.
     p : torch.Tensor
         Projection of the sources, :math:`(N_{src}, H)`: float32, float64, bfloat16 or float16. Rows may have a
-        stride, so that ``p`` and ``q`` can be the halves of one projection.
+        stride: ``p`` and ``q`` can be the two halves of one projection.
     q : torch.Tensor
         Projection of the destinations, :math:`(N_{dst}, H)`, of the same dtype.
     w : torch.Tensor
         Weights of the second layer, :math:`(H,)`.
     c : torch.Tensor
-        Its bias, one number.
+        Bias of the second layer, one number.
     edge_bias : torch.Tensor, optional
-        A number for every edge, :math:`(E,)`, added to its logit.
+        A number for every edge, :math:`(E,)`, added to its logit. Default: None, nothing is added.
     activation : str
         ``"relu"``, ``"leaky_relu"`` (slope 0.01) or ``"identity"``. Default: ``"relu"``.
     tau : float
@@ -67,24 +67,25 @@ def edge_gate(
         The samples are stretched to :math:`(\gamma, \zeta)` and clipped to [0, 1]; gamma < 0 and zeta > 1.
         Default: -0.1 and 1.1.
     noise : torch.Tensor, optional
-        ``(seed, offset)``, int64 :math:`(2,)`: sample the gates. Without it they are deterministic.
+        ``(seed, offset)``, int64 :math:`(2,)`: sample the gates. Default: None, the gates are deterministic.
     edge_ids : torch.Tensor, optional
-        The number that keys each edge's noise, int64 :math:`(E,)`. Default: 0 .. E-1. Edges with the same id have
-        the same draw; with ``dgl.EID`` an edge keeps its draw in every mini-batch.
+        The number that an edge's noise is drawn from, int64 :math:`(E,)`. Edges with the same id have the same draw;
+        with ``dgl.EID`` an edge has the same draw in every mini-batch. Default: None, the ids are 0 .. E-1.
     index : EdgeIndex, optional
-        The graph's index. Without it each call makes one.
+        The index of ``src`` and ``dst``. Default: None, each call makes one.
     penalty : bool
-        Whether to return the expected number of edges that are kept, too. Default: False.
+        Whether to return the penalty, too: the expected number of open gates. Default: False.
 
     Returns
     -------
     torch.Tensor or (torch.Tensor, torch.Tensor)
-        The gates :math:`(E,)`, float32 (float64 for float64 input), and the penalty, a scalar, if it was asked for.
+        The gates :math:`(E,)`, float32 (float64 for float64 input), and the penalty, the expected number
+        of open gates, a scalar, if it was asked for.
 
     Notes
     -----
-    Gradients go to ``p``, ``q``, ``w``, ``c`` and ``edge_bias``; they are summed in a fixed order, so results have
-    the same bits for any number of threads. There is no second derivative.
+    ``p``, ``q``, ``w``, ``c`` and ``edge_bias`` get gradients. Sums have a fixed order, so results have the same bits
+    for any number of threads. There is no second derivative.
 
     Examples
     --------
@@ -95,8 +96,8 @@ def edge_gate(
     >>> ptd.edge_gate(src, dst, p, q, w, c)
     tensor([0.2850, 0.8328, 0.0777, 0.8328])
     >>> noise = torch.tensor([7, 0])  # seed, offset
-    >>> z, kept = ptd.edge_gate(src, dst, p, q, w, c, noise=noise, penalty=True)
-    >>> z.shape, kept.shape
+    >>> z, penalty = ptd.edge_gate(src, dst, p, q, w, c, noise=noise, penalty=True)
+    >>> z.shape, penalty.shape
     (torch.Size([4]), torch.Size([]))
     """
     if activation not in _SLOPES:
@@ -109,7 +110,7 @@ def edge_gate(
         index = EdgeIndex(src, dst, *(len(rows) if rows.dim() else 0 for rows in (p, q)))
     else:
         index.check(src, dst)
-    z, kept, _, _ = _ops.edge_gate(
+    z, expected_open, _, _ = _ops.edge_gate(
         index.tensors,
         *(p, q, w, c, edge_bias, noise, edge_ids),
         negative_slope=_SLOPES[activation],
@@ -119,7 +120,7 @@ def edge_gate(
         penalty=penalty,
         save=torch.is_grad_enabled() and any(x.requires_grad for x in (p, q, w, c, edge_bias) if x is not None),
     )
-    return (z, kept) if penalty else z
+    return (z, expected_open) if penalty else z
 
 
 @_library.register_fake("edge_gate")

@@ -1,4 +1,4 @@
-"""The order of a graph's edges by destination and by source, made once for a graph."""
+"""A graph's edges ordered by destination and by source. A graph needs one index, made once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from . import _library
 
 
 class IndexTensors(NamedTuple):
-    """What every operator takes as ``index``, int32; all contiguous. A position is an edge's place in the order by
-    destination, a slot its place in the order by source. Eight tensors, where six would do: with positions alone each
-    sum over sources would look up every edge twice, and a graph is indexed once but walked in every step."""
+    """The ``index`` of every operator: contiguous int32 tensors. An edge's position is its place in the order by
+    destination, its slot the place in the order by source. ``out_dst`` and ``out_edge`` could be looked up by
+    ``out_pos``; they are stored because a graph is indexed once, but every step sums over its sources."""
 
     in_ptr: Tensor  # [N_dst + 1] positions of each destination
     in_src: Tensor  # [E] source of each position
@@ -29,8 +29,8 @@ class IndexTensors(NamedTuple):
 class EdgeIndex:
     r"""The edges of a graph ordered by destination and by source.
 
-    The kernels walk a graph in these orders; without an index every call makes one, which costs about as much
-    as a forward pass. The node ids are checked here, once.
+    The operators need the edges in both orders. To make them takes about as long as a forward pass, so make one index
+    for a graph and pass it to every call. Node ids are checked here, once.
 
     Parameters
     ----------
@@ -45,16 +45,22 @@ class EdgeIndex:
 
     Attributes
     ----------
+    src, dst : torch.Tensor
+        The edges, the very tensors that the index was made from.
+    num_src, num_dst : int
+        Numbers of source and destination nodes.
+    num_edges : int
+        Number of edges.
     tensors : IndexTensors
-        The orders, int32: ``in_ptr`` :math:`(N_{dst} + 1,)` and ``in_src``, ``in_dst``, ``in_edge`` :math:`(E,)`: where
-        each destination's edges start, and the source, destination and number of the edge at each position of that
-        order; ``out_ptr`` :math:`(N_{src} + 1,)` and ``out_pos``, ``out_dst``, ``out_edge`` :math:`(E,)`: the same by
-        source, where ``out_pos`` is the edge's position in the first order.
+        The two orders, int32. By destination: ``in_ptr`` :math:`(N_{dst} + 1,)`, the position where each destination's
+        edges start, and ``in_src``, ``in_dst``, ``in_edge`` :math:`(E,)`, the source, destination and number of the
+        edge at each position. By source: ``out_ptr`` :math:`(N_{src} + 1,)`, and ``out_pos``, ``out_dst``,
+        ``out_edge`` :math:`(E,)`, the edge's position in the first order, its destination and its number.
 
     Notes
     -----
-    The index describes ``src`` and ``dst`` as they were; a call that passes other edges with it is refused. A pickle or
-    a deep copy of an index holds ``src`` and ``dst`` and makes the orders anew.
+    Do not change ``src`` or ``dst`` in place after the index was made. :func:`edge_gate`, which takes both edges and an
+    index, calls :meth:`check`. A pickle or a deep copy of an index holds ``src`` and ``dst`` and makes the orders anew.
 
     Examples
     --------
@@ -95,9 +101,12 @@ class EdgeIndex:
     def check(self, src: Tensor, dst: Tensor) -> None:
         """Raises ValueError unless the index is that of ``src`` and ``dst``.
 
-        The very tensors that the index was made from cost nothing to check; others are compared with it, edge by edge.
+        The tensors that the index was made from cost nothing to check, other tensors are compared with it edge by edge,
+        on the CPU and on a GPU. A change in place of ``index.src`` or ``index.dst`` is an error, too, unless they were
+        made under ``torch.inference_mode``. Under ``torch.compile`` only shapes and devices are compared. While a CUDA
+        graph is captured, only ``index.src`` and ``index.dst`` are accepted.
         """
-        tracing = _library.is_compiling()  # then neither values nor versions can be looked at
+        tracing = _library.is_compiling()  # values and versions are unknown then
         if not tracing and self._versions is not None and self._versions != (self.src._version, self.dst._version):
             raise ValueError("src or dst was changed in place after index was made. Make a new one for these edges")
         for name, mine, given, ordered in (

@@ -1,4 +1,4 @@
-"""Several linear maps of one matrix of features, in memory that is kept from step to step."""
+"""Several linear maps of one matrix of features, with results in memory that is reused from step to step."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ops = torch.ops.dgl_ptdnet
 
 
 def linear_maps(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> list[Tensor]:
-    """``x @ weight.T + bias`` for each weight :math:`(S, F)` and bias :math:`(S,)`, or None, of ``maps``; x has rows of
-    F numbers.
+    """``x @ weight.T + bias`` for each pair of ``maps``: a weight :math:`(S, F)`, and a bias :math:`(S,)` or None. The
+    last dimension of ``x`` is F.
 
-    Torch's own layers would make fresh memory for every result and for every gradient of ``x``, and then add those up:
-    for large graphs that takes longer than the products.
+    Torch's own layers would allocate new memory for every result and for every layer's gradient of ``x``, and then add
+    these gradients. For large graphs that takes longer than the matrix products.
     """
-    if not isinstance(x, Tensor) and maps:  # what stands for a matrix, such as one of mostly zeros, knows one product
+    if not isinstance(x, Tensor) and maps:  # a stand-in for a matrix, such as a sparse one: it has one product only
         sizes = [len(weight) for weight, _ in maps]
         biases = [weight.new_zeros(len(weight)) if bias is None else bias for weight, bias in maps]
         out = functional.linear(x, torch.cat([weight for weight, _ in maps]), torch.cat(biases))

@@ -1,4 +1,4 @@
-"""Uniform numbers keyed by edges: the public function and its fake. The kernels are in ``csrc/``."""
+"""Uniform random numbers by edge id: the public function and its fake. The kernels are in ``csrc/``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from . import _library
 
 
 def uniform(noise: Tensor, edge_ids: Tensor) -> Tensor:
-    """A number in (0, 1) for every edge: the draws that :func:`edge_gate` makes its samples of.
+    """A random number in (0, 1) for every edge: the noise that :func:`edge_gate` samples its gates with.
 
     Parameters
     ----------
     noise : torch.Tensor
         ``(seed, offset)``, int64 :math:`(2,)`.
     edge_ids : torch.Tensor
-        What keys each edge's draw, int64 :math:`(E,)`. Equal ids have equal draws.
+        The number that an edge's noise is drawn from, int64 :math:`(E,)`. Equal ids have equal draws.
 
     Returns
     -------
     torch.Tensor
-        float32 :math:`(E,)`, never 0 or 1, the same on every device and for any number of threads.
+        float32 :math:`(E,)`, never 0 or 1; the same numbers on every device and for any number of threads.
 
     Examples
     --------
