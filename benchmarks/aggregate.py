@@ -3,7 +3,7 @@
 python benchmarks/aggregate.py                       every case, to out/aggregate.json and .png
 python benchmarks/aggregate.py --quick               power-law graph, all threads
 python benchmarks/aggregate.py --large               1 M to 100 M edges, F = 16
-python benchmarks/aggregate.py --compare old.json    and fail where a ratio got worse
+python benchmarks/aggregate.py --compare old.json    and fail if a ratio grew by more than --slack (default 1.25)
 
 DGL_PTDNET_CPU_LEVEL=avx2 measures another instruction set.
 """
@@ -11,31 +11,28 @@ DGL_PTDNET_CPU_LEVEL=avx2 measures another instruction set.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import compare, machine, medians, peak_bytes, progress, random_graph, save, table
+from common import add_comparison, compare, machine, medians, peak_bytes, progress, random_edges, save, table
 from torch import Tensor
 
 import dgl_ptdnet as ptd
-
-os.environ.setdefault("DGLBACKEND", "pytorch")
-import dgl
+from dgl_ptdnet._dgl import dgl
 
 EDGES, NODES = 1_300_000, 45_000
 OURS, UNWEIGHTED, WEIGHTED, GAT, ATTENTION = "aggregate", "copy_u_sum", "u_mul_e_sum", "GATConv's body", "attention"
 
 
 class Graph:
-    """A graph as both libraries want it, with everything that is made once for a graph made."""
+    """A graph in the form of both libraries, with everything that is made once for each graph."""
 
     def __init__(self, kind: str, order: str, edges: int = EDGES, nodes: int = NODES, with_dgl: bool = True) -> None:
         torch.manual_seed(0)
-        src, dst = random_graph(edges, nodes, power_law=kind == "power law")
+        src, dst = random_edges(edges, nodes, power_law=kind == "power law")
         if order == "by destination":
             place = torch.argsort(dst, stable=True)
             src, dst = src[place], dst[place]
@@ -88,7 +85,7 @@ def attention(graph: Graph, heads: int, feats: int, repeats: int) -> dict[str, A
     grad = torch.randn_like(h)
     leaves = [h, el, er, z]
     result = {"case": f"attention {heads} x {feats}", "base": ATTENTION, **timed(contenders, leaves, grad, repeats)}
-    # What results and gradients take is the same for all: the rest is extra.
+    # Results and gradients take the same memory for all contenders; the rest is extra.
     fixed = 4 * (2 * h.numel() + el.numel() + er.numel())
     for name, run in contenders.items():
         peaks = [peak_bytes(both(run, leaves, grad)) for _ in range(3)]
@@ -117,7 +114,7 @@ def report(results: list[dict[str, Any]]) -> None:
 
 
 def ratios(results: list[dict[str, Any]]) -> dict[str, float]:
-    """Our time in those of the others: the smaller, the better."""
+    """Our time divided by each other contender's: smaller is better."""
     return {
         f"{result['case']}: {part}: {result['base']} / {name}": result[part][result["base"]] / ms
         for result in results
@@ -128,7 +125,7 @@ def ratios(results: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def large(repeats: int) -> list[dict[str, Any]]:
-    """The time an edge from 1 M to 100 M edges, F = 16, 28 edges a node; all threads."""
+    """The time for each edge at 1 M to 100 M edges; F = 16, 28 edges a node, all threads."""
     results = []
     for edges in progress([1_000_000, 10_000_000, 100_000_000]):
         graph = Graph("random", "by destination", edges, edges // 28, with_dgl=False)
@@ -171,7 +168,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="1 M to 100 M edges, nothing else")
     parser.add_argument("--repeats", type=int, default=9, help="rounds a case (default 9)")
     parser.add_argument("--out", type=Path, default=Path("out/aggregate.json"), help="default out/aggregate.json")
-    parser.add_argument("--compare", type=Path, help="an earlier result; exit code 1 on a regression")
+    add_comparison(parser)
     args = parser.parse_args()
     if args.large:
         save(args.out.with_name(args.out.stem + "_large.json"), {"machine": machine(), "large": large(args.repeats)})
@@ -189,7 +186,7 @@ def main() -> None:
     save(args.out, {"machine": machine(), "results": results, "ratios": measured})
     plot(results[:5], args.out.with_suffix(".png"))
     if args.compare:
-        compare(args.compare, measured)
+        compare(args.compare, measured, args.slack)
 
 
 if __name__ == "__main__":

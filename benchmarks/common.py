@@ -1,7 +1,8 @@
-"""What the benchmarks share: alternating timing in one process, peak memory, results as JSON, comparison, plots."""
+"""Shared by the benchmarks: alternating timing in one process, peak memory, results as JSON, comparison, tables."""
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gc
 import json
@@ -28,8 +29,8 @@ HERE = Path(__file__).parent
 def medians(contenders: dict[str, Callable[[], Any]], repeats: int, rare: Iterable[str] = ()) -> dict[str, float]:
     """Milliseconds of each contender: the median over ``repeats`` rounds in which each runs once, in turn.
 
-    The machine may be noisy; what runs in one round meets the same noise. Those in ``rare`` are so slow that one
-    timed round is enough.
+    The machine may be noisy; the contenders of one round meet the same noise. Contenders in ``rare`` are so slow that
+    one timed round is enough.
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     rare = set(rare)
@@ -48,7 +49,7 @@ def medians(contenders: dict[str, Callable[[], Any]], repeats: int, rare: Iterab
 
 
 def peak_bytes(run: Callable[[], Any]) -> int:
-    """Bytes of resident memory that ``run`` needs on top of what there was, at its peak (a sampling thread)."""
+    """How far ``run`` raises the resident memory of the process at its peak, in bytes; a thread samples it."""
     page = os.sysconf("SC_PAGE_SIZE")
 
     def resident() -> int:
@@ -79,17 +80,17 @@ def peak_bytes(run: Callable[[], Any]) -> int:
 
 
 def compile_native(source: str) -> ctypes.CDLL:
-    """A C++ file of this folder, compiled for this machine: yardsticks, not part of the package."""
+    """Compiles a C++ file of this folder for this machine and loads it: a yardstick, not part of the package."""
     target = Path(tempfile.gettempdir()) / f"dgl_ptdnet_{os.getuid()}_{Path(source).stem}.so"
     flags = ["-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
     subprocess.run([os.environ.get("CXX", "g++"), *flags, str(HERE / source), "-o", str(target)], check=True)
     return ctypes.CDLL(str(target))
 
 
-def random_graph(
+def random_edges(
     edges: int, nodes: int, *, power_law: bool = False, seed: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """src, dst int64 [E]. With a power law, destinations have degrees like 1 / rank^0.8 and hubs of many edges."""
+    """src, dst int64 [E]. With ``power_law``, destinations have degrees like 1 / rank^0.8, so there are hubs."""
     generator = torch.Generator().manual_seed(seed)
     src = torch.randint(0, nodes, (edges,), generator=generator)
     if not power_law:
@@ -114,10 +115,17 @@ def save(path: Path, results: dict[str, Any]) -> None:
     print(f"wrote {path}")
 
 
-def compare(old_path: Path, new: dict[str, float], slack: float = 1.25) -> None:
-    """Ends with exit code 1 where a ratio (the smaller, the better) grew by more than ``slack`` since ``old_path``.
+def add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of :func:`compare`."""
+    parser.add_argument("--compare", type=Path, help="an earlier result; exit code 1 if a ratio grew too much")
+    parser.add_argument("--slack", type=float, default=1.25, help="the factor that a ratio may grow by (default 1.25)")
 
-    ``new`` maps a name to a ratio of two times of one process, which says the same on a fast and on a slow day.
+
+def compare(old_path: Path, new: dict[str, float], slack: float) -> None:
+    """Ends with exit code 1 if a ratio (smaller is better) grew by more than the factor ``slack`` since ``old_path``.
+
+    ``new`` maps names to ratios of two times of one process. Such a ratio is about the same whether the machine is busy
+    or idle.
     """
     try:
         old = json.loads(old_path.read_text())["ratios"]
@@ -129,7 +137,7 @@ def compare(old_path: Path, new: dict[str, float], slack: float = 1.25) -> None:
     worse = [name for name in shared if new[name] > slack * old[name]]
     for name in worse:
         print(f"slower: {name}: {old[name]:.3f} -> {new[name]:.3f}")
-    print(f"{len(shared)} ratios compared with {old_path}, {len(worse)} worse by more than {slack}x")
+    print(f"{len(shared)} ratios compared with {old_path}, {len(worse)} grew by more than {slack}x")
     if worse:
         sys.exit(1)
 

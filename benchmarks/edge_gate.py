@@ -1,9 +1,9 @@
-"""The edge gate against what a user would otherwise write and against the memory limit.
+"""The edge gate against the plain torch code for the same result, and against the memory limit (limit.cpp).
 
 python benchmarks/edge_gate.py                       every case, to out/edge_gate.json and .png
 python benchmarks/edge_gate.py --quick               H = 64, random graph, one thread
 python benchmarks/edge_gate.py --large               10 M and 100 M edges
-python benchmarks/edge_gate.py --compare old.json    and fail where a ratio got worse
+python benchmarks/edge_gate.py --compare old.json    and fail if a ratio grew by more than --slack (default 1.25)
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import compare, compile_native, machine, medians, peak_bytes, progress, random_graph, save, table
+from common import (
+    add_comparison,
+    compare,
+    compile_native,
+    machine,
+    medians,
+    peak_bytes,
+    progress,
+    random_edges,
+    save,
+    table,
+)
 from torch import Tensor
 
 import dgl_ptdnet as ptd
@@ -40,7 +51,7 @@ def factorised(p: Tensor, q: Tensor, w: Tensor, c: Tensor, src: Tensor, dst: Ten
 
 
 class Limit:
-    """One pass over the edges that gathers each row it needs, forward; three, forward and backward."""
+    """The memory limit: for the forward one pass over the edges that only gathers rows, with the backward three."""
 
     def __init__(self) -> None:
         self.library = compile_native("limit.cpp")
@@ -72,7 +83,7 @@ class Case:
     ) -> None:
         torch.manual_seed(0)
         self.name = f"{graph}, {order}, H={hidden}"
-        src, dst = random_graph(edges, nodes, power_law=graph == "power law")
+        src, dst = random_edges(edges, nodes, power_law=graph == "power law")
         if order == "by destination":
             place = torch.argsort(dst, stable=True)
             src, dst = src[place], dst[place]
@@ -91,7 +102,7 @@ class Case:
         return ptd.edge_gate(*inputs, noise=self.noise, index=self.index)
 
     def bytes_moved(self) -> dict[str, float]:
-        """Bytes that the kernels cannot do without, by what each array must be read and written."""
+        """The bytes that the kernels must at least read and write."""
         rows, mask = 4 * self.hidden, self.hidden / 8
         nodes = self.nodes * rows
         forward = self.edges * (3 * 4 + rows + 4) + nodes  # ids, the source's row, the gate; each destination's row
@@ -116,7 +127,7 @@ class Case:
         )
         compiled = torch.compile(factorised)
 
-        def with_projection() -> Tensor:  # as EdgeGate has it
+        def with_projection() -> Tensor:  # as EdgeGate does it
             p, q = linear_maps(x, maps)
             return ptd.edge_gate(self.src, self.dst, p, q, self.w, self.c, noise=self.noise, index=self.index)
 
@@ -161,7 +172,7 @@ def report(results: list[dict[str, Any]]) -> None:
 
 
 def ratios(results: list[dict[str, Any]]) -> dict[str, float]:
-    """Our time in those of the others: the smaller, the better."""
+    """Our time divided by each other contender's: smaller is better."""
     found = {}
     for result in results:
         for part in ("forward", "both"):
@@ -195,7 +206,7 @@ def plot(results: list[dict[str, Any]], scaling: list[dict[str, Any]], path: Pat
 
 
 def on_gpu(device: str, repeats: int) -> list[dict[str, Any]]:
-    """The operator alone: time, and its share of the bandwidth that a copy reaches."""
+    """The time of the operator alone, and its bandwidth as a share of a copy's."""
     block = torch.empty(2**28, device=device)
     copy = medians({"": lambda: block.clone()}, repeats)[""]
     bandwidth = 2 * block.numel() * 4 / copy
@@ -212,7 +223,7 @@ def on_gpu(device: str, repeats: int) -> list[dict[str, Any]]:
 
 
 def large(repeats: int) -> list[dict[str, Any]]:
-    """The time an edge at 10 M and 100 M edges, H = 16, 28 edges a node; all threads."""
+    """The time for each edge at 10 M and 100 M edges; H = 16, 28 edges a node, all threads."""
     results = []
     for edges in (10_000_000, 100_000_000):
         case = Case("random", "by destination", 16, edges, edges // 28)
@@ -233,7 +244,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
     parser.add_argument("--repeats", type=int, default=7, help="rounds a case (default 7)")
     parser.add_argument("--out", type=Path, default=Path("out/edge_gate.json"), help="default out/edge_gate.json")
-    parser.add_argument("--compare", type=Path, help="an earlier result; exit code 1 on a regression")
+    add_comparison(parser)
     args = parser.parse_args()
     if args.device != "cpu":
         if not torch.cuda.is_available():
@@ -257,7 +268,7 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     scaling: list[dict[str, Any]] = []
 
-    def keep() -> dict[str, float]:  # after every case: a run that is stopped loses nothing
+    def keep() -> dict[str, float]:  # called after every case, so that a run that is stopped loses nothing
         found = ratios(results)
         save(args.out, {"machine": machine(), "results": results, "scaling": scaling, "ratios": found})
         return found
@@ -274,7 +285,7 @@ def main() -> None:
     measured = keep()
     plot(results, scaling or results, args.out.with_suffix(".png"))
     if args.compare:
-        compare(args.compare, measured)
+        compare(args.compare, measured, args.slack)
 
 
 if __name__ == "__main__":

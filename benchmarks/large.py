@@ -3,10 +3,10 @@
 python benchmarks/large.py                         PTDNet-wl on SAGE, 100 steps of 1,024 nodes
 python benchmarks/large.py --steps 0               a whole epoch (586 steps)
 
-Every step samples neighbours with DGL's sampler (10 and 10 a node), gates the sampled edges, and trains. An edge has
-the draw that it has in the whole graph. Edges a second are sampled edges, of both layers, gated and trained on. The
-peak is of the whole process: data, graph, sampler, training and an evaluation on the whole graph. Results go to
-out/large.json.
+Every step samples neighbours with DGL's sampler (10 for each node in both layers), gates the sampled edges, and trains.
+An edge has the same draw in a sample as in the whole graph. edges_a_second counts the sampled edges of both layers. The
+peak memory is that of the whole process: data, graph, sampler, training, and an evaluation on the whole graph. Results
+go to out/large.json.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ def main() -> None:
     parser.add_argument("--edges", type=int, default=10_000_000, help="default 10,000,000")
     parser.add_argument("--backbone", default="sage", help="gcn, sage, gat or gin; default sage")
     parser.add_argument(
-        "--method", default="ptdnet-wl", help="default ptdnet-wl: each sample has other singular values"
+        "--method",
+        default="ptdnet-wl",
+        help="default ptdnet-wl: without the low-rank term, which would start cold on every sample",
     )
     parser.add_argument("--batch-size", type=int, default=1024, help="default 1024")
-    parser.add_argument("--steps", type=int, default=100, help="steps of training; 0: an epoch (default 100)")
+    parser.add_argument("--steps", type=int, default=100, help="training steps; 0: a whole epoch (default 100)")
     parser.add_argument("--out", type=Path, default=Path("out/large.json"), help="default out/large.json")
     args = parser.parse_args()
     keep_freed_memory()  # as the command line does
@@ -55,7 +57,9 @@ def main() -> None:
 
     steps = min(args.steps or whole, whole)
     with torch_threads(trainer.threads):
-        trainer.train_step(next(trainer.task.steps()))  # makes what is made once, such as the graph's CSC form
+        trainer.train_step(
+            next(trainer.task.steps())
+        )  # a first step, which makes everything that is made once, such as the graph's CSC form
         begin, edges = time.perf_counter(), 0
         for step in itertools.islice(trainer.task.steps(), steps):
             loss, _ = trainer.train_step(step)

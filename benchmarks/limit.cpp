@@ -1,12 +1,12 @@
-// The memory limit of the edge gate: a pass that gathers every row it needs, does the least with it and writes one
-// number an edge, in the caller's order. Compiled for the machine it runs on, H known to the compiler; the benchmark
-// picks the best prefetch distance.
+// The memory limit of the edge gate: a pass that gathers every row it needs, does as little as possible with it and
+// writes one number for each edge, in the caller's order. It is compiled for the machine that it runs on, and the
+// compiler knows H. The benchmark chooses the best prefetch distance.
 #include <cstdint>
 
 namespace {
 
 struct Pass {
-  const int32_t *order, *other, *own;  // positions, or null; the row far away and the row at hand, by position
+  const int32_t *order, *other, *own;  // order of positions, or null; far and near row of each position
   const float *far_rows, *near_rows, *w;
   int64_t h, edges, ahead;
   const int32_t* edge;  // the caller's number of each position

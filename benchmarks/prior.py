@@ -3,8 +3,9 @@
 python benchmarks/prior.py                         1 M edges, 100 k nodes, 64 features
 python benchmarks/prior.py --edges 10_000_000 --nodes 1_000_000
 
-Half of the edges join nodes of one of 1,000 groups, as far as their degrees go, the others any two: destinations follow
-a power law, so there are hubs. Features are those of the group and noise. Results go to out/prior.json.
+Half of the edges join nodes of the same group, out of 1,000 groups; the others join any two nodes. The degrees of
+destinations follow a power law, so there are hubs. A node's features are its group's plus noise. Results go to
+out/prior.json.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 
 import torch
-from common import machine, random_graph, save, table
+from common import machine, random_edges, save, table
 
 import dgl_ptdnet as ptd
 
@@ -32,10 +33,10 @@ def main() -> None:
 
     generator = torch.Generator().manual_seed(0)
     groups = min(1000, args.nodes)
-    src, dst = random_graph(args.edges, args.nodes, power_law=True)
+    src, dst = random_edges(args.edges, args.nodes, power_law=True)
     group = torch.arange(args.nodes) % groups
     inside = torch.arange(args.edges) % 2 == 0
-    same = src - group[src] + group[dst]  # near the old source, of the destination's group
+    same = src - group[src] + group[dst]  # a node near the old source that is in the destination's group
     src = torch.where(inside, same.clamp(max=args.nodes - 1), src)
     x = torch.randn(groups, args.feats, generator=generator)[group]
     x += torch.randn(args.nodes, args.feats, generator=generator)
