@@ -86,3 +86,12 @@ def assert_whole(dataset):
         assert masks.sum(0).max() <= 1
     assert dataset.metric == ("micro-F1" if dataset.multilabel else "accuracy")
     assert dataset.inductive == (len(dataset.graphs) > 1)
+
+
+def some_features(nodes, feats, kind, seed=0):
+    """Features of nodes: dense, or zeros and ones of which a few or many are ones, with some rows of zeros."""
+    x = torch.randn(nodes, feats, generator=torch.Generator().manual_seed(seed))
+    if kind != "dense":
+        x = (x > (1.5 if kind == "few words" else 0.8)).float()
+        x[::5] = 0  # rows of zeros
+    return x

@@ -7,6 +7,7 @@ from pathlib import Path
 import dgl
 import pytest
 import torch
+from graphs import some_features
 from torch.nn import functional
 
 import dgl_ptdnet as ptd
@@ -17,14 +18,6 @@ from dgl_ptdnet.sparse import SparseRows, dropout
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "datasets"
 real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"there is no {SHARED}")
-
-
-def some_features(nodes, feats, kind, seed=0):
-    x = torch.randn(nodes, feats, generator=torch.Generator().manual_seed(seed))
-    if kind != "dense":
-        x = (x > (1.5 if kind == "few words" else 0.8)).float()
-        x[::5] = 0  # rows of zeros
-    return x
 
 
 def some_agreement(nodes=40, classes=3, kind="words", **options):

@@ -6,10 +6,12 @@ from pathlib import Path
 import dgl
 import pytest
 import torch
+from graphs import some_features
 
 import dgl_ptdnet as ptd
 from dgl_ptdnet import prior as prior_module
 from dgl_ptdnet.data import add_noise_edges, load
+from dgl_ptdnet.pairs import pair_ends, pair_ids
 from dgl_ptdnet.prior import density_prior
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "datasets"
@@ -17,19 +19,11 @@ real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"there is no {SHARED
 
 
 def random_pairs(nodes, count, seed=0):
-    """Different pairs u < v as keys u * nodes + v."""
+    """The ids of different pairs."""
     generator = torch.Generator().manual_seed(seed)
     u, v = torch.randint(0, nodes, (2, 4 * count), generator=generator)
-    keys = (torch.minimum(u, v) * nodes + torch.maximum(u, v))[u != v].unique()
+    keys = pair_ids(u, v)[u != v].unique()
     return keys[torch.randperm(len(keys), generator=generator)[:count]]
-
-
-def some_features(nodes, feats, kind, seed=0):
-    x = torch.randn(nodes, feats, generator=torch.Generator().manual_seed(seed))
-    if kind != "dense":
-        x = (x > (1.5 if kind == "few words" else 0.8)).float()
-        x[::5] = 0  # rows of zeros
-    return x
 
 
 def groups(nodes=400, degree=6, noise=0.3, seed=0):
@@ -50,8 +44,8 @@ def slow_features(keys, x, weight):
     x = x.double() * torch.log1p(n / (x != 0).sum(0).clamp(min=1)).double()
     x = torch.stack([row / row.norm() if row.norm() > 0 else row for row in x])
     joined: list = [{} for _ in range(n)]
-    for key, w in zip(keys.tolist(), weight.tolist()):
-        u, v = divmod(key, n)
+    ends = list(zip(*(x.tolist() for x in pair_ends(keys))))
+    for (u, v), w in zip(ends, weight.tolist()):
         joined[u][v] = joined[v][u] = w
 
     def without(node, other):
@@ -61,8 +55,7 @@ def slow_features(keys, x, weight):
         return float(a @ b / (a.norm() * b.norm())) if a.norm() > 1e-9 and b.norm() > 1e-9 else 0.0
 
     rows = []
-    for key in keys.tolist():
-        u, v = divmod(key, n)
+    for u, v in ends:
         a, b = without(u, v), without(v, u)
         common = sum(w * joined[v][k] for k, w in joined[u].items() if k in joined[v])
         rows.append([cosine(x[u], x[v]), cosine(a, x[v]) + cosine(x[u], b), cosine(a, b), math.log1p(common)])
@@ -80,9 +73,9 @@ def test_features_of_pairs_are_those_of_plain_loops(kind, nodes, count, feats):
 
 
 def test_features_do_not_suffer_from_a_heavy_edge_beside_light_ones():
-    n = 4  # node 0: S without 1 is a hundredth of S
     x = torch.tensor([[1.0, 0.2, 0.0], [0.9, 0.1, 0.3], [0.1, 1.0, 0.5], [0.3, 0.3, 1.0]])
-    keys, weight = torch.tensor([1, 2, 2 * n + 3]), torch.tensor([0.99, 0.01, 0.5], dtype=torch.float64)
+    keys = pair_ids(torch.tensor([0, 0, 2]), torch.tensor([1, 2, 3]))  # node 0: S without 1 is a hundredth of S
+    weight = torch.tensor([0.99, 0.01, 0.5], dtype=torch.float64)
     got, want = prior_module._Pairs(keys, prior_module._unit_rows(x)).features(weight), slow_features(keys, x, weight)
     torch.testing.assert_close(got.double(), want, atol=1e-6, rtol=1e-6)
 
@@ -102,16 +95,17 @@ def test_the_noise_share_is_the_least_ratio_with_a_standard_error():
 
 
 def ends_of(keys, n):
-    return torch.cat([keys // n, keys % n]).bincount(minlength=n)
+    return torch.cat(pair_ends(keys)).bincount(minlength=n)
 
 
 def test_planted_pairs_are_different_unlinked_and_of_two_kinds():
     n = 300
     keys = random_pairs(n, 3000)
-    keys = keys[(keys // n < 60) | (torch.arange(len(keys)) % 3 == 0)].sort().values  # the first nodes have more
+    keys = keys[(pair_ends(keys)[0] < 60) | (torch.arange(len(keys)) % 3 == 0)].sort().values
     planted = prior_module._plant(keys, n, torch.Generator().manual_seed(0))
     assert torch.equal(planted.keys, planted.keys.unique())
-    assert (planted.keys // n < planted.keys % n).all()
+    u, v = pair_ends(planted.keys)
+    assert (u < v).all()
     edges, uniform, by_degree = (planted.keys[planted.kind == kind] for kind in range(3))
     assert torch.equal(edges, keys)
     assert len(uniform) == len(by_degree) == 1000  # at least as many on a small graph
