@@ -118,7 +118,7 @@ def test_link_prediction_never_sees_held_out_edges():
             assert len(gate.gates) == t.task.parts[0].graph.num_edges()
         if method == "ptdnet-plus":
             alone = ptd.density_prior(t.task.parts[0].graph, g.ndata["feat"])
-            assert same_bits(t.bias.priors[0].real, alone.real)
+            assert same_bits(t.bias.denoisers[0].real, alone.real)
         positives = t.task.linked
         assert {(u, v) for u, v in zip(positives.src.tolist(), positives.dst.tolist()) if u < v} == seen
     assert {"test_ap", "val_ap"} <= train(settings(method="basic", task="link"), data).metrics.to_json().keys()
