@@ -279,15 +279,16 @@ class EdgeGate(Gate):
     def _cosine(self, index: EdgeIndex, h: Any, h_src: Tensor, h_dst: Tensor) -> Tensor:
         """The cosine of the ends' features. For features that do not learn it is kept, until others come."""
         given = h if isinstance(h, tuple) else (h,)
-        learns, versions = any(x.requires_grad for x in given), [x._version for x in given]
-        if not learns and self._cosines:
+        keep = not any(x.requires_grad or x.is_inference() for x in given) and not torch.is_inference_mode_enabled()
+        versions = [x._version for x in given] if keep else []
+        if keep and self._cosines:
             known, edges, then, cosines = self._cosines
             same = len(known) == len(given) and all(old() is new for old, new in zip(known, given))
             if same and edges() is index and then == versions:
                 return cosines
         source, destination = (functional.normalize(x, dim=1) for x in (h_src, h_dst))
         cosines = edge_dot(index, source, destination)
-        self._cosines = () if learns else ([weakref.ref(x) for x in given], weakref.ref(index), versions, cosines)
+        self._cosines = ([weakref.ref(x) for x in given], weakref.ref(index), versions, cosines) if keep else ()
         return cosines
 
     def hook(self, node_field: str, edge_field: str) -> Callable[[Any], dict[str, Tensor]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,11 @@ from .pairs import pair_ids
 ID = "_ID"  # dgl.EID and dgl.NID: where DGL keeps the ids that edges and nodes have in the graph they were taken from
 _KEY = "dgl_ptdnet"
 _by_frame: dict[int, tuple[weakref.ref, Edges]] = {}
+
+
+def _kept(function: Callable[[Any], Any]) -> cached_property:
+    """A property that is computed once, outside of inference mode: what is made inside of it cannot be trained with."""
+    return cached_property(torch.inference_mode(False)(function))
 
 
 class Edges:
@@ -30,7 +36,7 @@ class Edges:
         self.index = EdgeIndex(src, dst, num_src, num_dst)
         self.same_nodes, self.sampled = same_nodes, sampled
 
-    @cached_property
+    @_kept
     def loops(self) -> Tensor | None:
         """Which edges are self-loops, bool [E]; None where there are none."""
         if not self.same_nodes:
@@ -48,16 +54,16 @@ class Edges:
             return bias
         return self._loop_bias if bias is None else torch.where(self.loops, torch.inf, bias)
 
-    @cached_property
+    @_kept
     def _loop_bias(self) -> Tensor:
-        return torch.where(self.loops, torch.inf, 0.0)  # type: ignore[arg-type]
+        return torch.where(self.loops, torch.inf, 0.0)
 
-    @cached_property
+    @_kept
     def pairs(self) -> Tensor:
         """The id of the pair of nodes that each edge joins, int64 [E]."""
         return pair_ids(self.index.src, self.index.dst)
 
-    @cached_property
+    @_kept
     def has_destination_without_edges(self) -> bool:
         """Whether a destination has no edge at all."""
         return bool((self.index.tensors.in_ptr.diff() == 0).any())

@@ -39,6 +39,9 @@ class SparseRows:
         same = self.values.device == like.device and self.values.dtype == like.dtype
         return self if same else SparseRows(self.dense().to(like))
 
+    def is_inference(self) -> bool:
+        return self.values.is_inference()
+
     def dense(self) -> Tensor:
         return self.values.new_zeros(self.shape).index_put(self.places, self.values)
 

@@ -106,3 +106,36 @@ def test_gates_that_are_asked_to_gate_self_loops_do():
     layer = ptd.Denoised(make("GraphConv both"), Fixed(torch.full((63,), 0.25), self_loops=True))
     layer(g, h)
     assert layer.gates.unique().tolist() == [0.25]
+
+
+@pytest.mark.parametrize("order", ["inference first", "training first"])
+@pytest.mark.parametrize("conv", ["GraphConv both", "SAGEConv mean", "GATConv", "GATv2Conv", "GINConv sum"])
+@pytest.mark.parametrize(
+    "make_gate",
+    [
+        lambda: ptd.EdgeGate(IN, symmetric=True),
+        lambda: ptd.EdgeGate(IN, similarity=True),
+        lambda: ptd.DropEdge(0.5),
+        lambda: ptd.NeuralSparse(IN, 2),
+    ],
+    ids=["symmetric", "similarity", "DropEdge", "NeuralSparse"],
+)
+def test_inference_mode_and_training_follow_each_other_on_one_graph(make_gate, conv, order):
+    g, h = dgl.add_self_loop(plain_graph()), torch.randn(13, IN)
+    layer = ptd.Denoised(make(conv), make_gate())
+    gated = isinstance(layer.gate, ptd.EdgeGate)
+
+    def train():
+        loss = layer(g, h).sum() + (ptd.penalty(layer, edges=1.0, rank=1.0) if gated else 0)
+        loss.backward()
+        assert all(p.grad.isfinite().all() for p in layer.parameters() if p.grad is not None)
+
+    if order == "training first":
+        train()
+    with torch.inference_mode():
+        for features in (h, torch.randn(13, IN)):
+            layer(g, features)
+            ptd.prune(g, layer.gate, features)
+        if gated:
+            ptd.penalty(layer, edges=1.0, rank=1.0)
+    train()
