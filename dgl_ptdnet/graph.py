@@ -75,6 +75,8 @@ def edges_of(g: Any) -> Edges:
     They are kept in DGL's own structure, which copies and local scopes share and which a change of the graph clears.
     ``g[etype]`` makes a new structure at every use but shares the frame of edge features, so a frame finds them, too.
     """
+    if not hasattr(g, "canonical_etypes") or not hasattr(g, "_graph"):
+        raise TypeError(f"g must be a DGLGraph or a block; got {type(g).__name__}")
     cache = g._graph._cache
     if _KEY in cache:
         return cache[_KEY]
@@ -116,7 +118,11 @@ def _same(index: EdgeIndex, src: Tensor, dst: Tensor, sizes: tuple[int, int]) ->
 def split_features(g: Any, h: Any) -> tuple[Tensor, Tensor]:
     """The features of sources and destinations: ``h`` itself if it is a pair, else split as DGL's own layers do."""
     if isinstance(h, tuple):
+        if len(h) != 2:
+            raise ValueError(f"a pair of features has two parts, those of sources and destinations; got {len(h)}")
         return h
+    if not hasattr(h, "shape") or not len(h.shape):
+        raise TypeError(f"features must be a tensor [N, F] or a pair of tensors; got {type(h).__name__}")
     return h, h[: g.num_dst_nodes()] if g.is_block else h
 
 

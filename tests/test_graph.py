@@ -111,3 +111,16 @@ def test_blocks_without_edge_ids_are_refused_in_training_alone(gate):
     ):
         gate.train()(block, h)
     assert gate.eval()(block, h).shape == (block.num_edges(),)
+
+
+@pytest.mark.parametrize("gate", [ptd.EdgeGate(FEATS), ptd.DropEdge(0.5), ptd.NeuralSparse(FEATS, 2)])
+def test_what_is_no_graph_and_what_are_no_features_is_named(gate):
+    g = undirected()
+    for wrong in (None, [1, 2], "g", torch.ones(2)):
+        with pytest.raises(TypeError, match=f"g must be a DGLGraph or a block; got {type(wrong).__name__}"):
+            gate(wrong, features(g))
+    for wrong in (None, [1.0], "h", torch.tensor(1.0)):
+        with pytest.raises(TypeError, match=r"features must be a tensor \[N, F\] or a pair of tensors; got"):
+            gate(g, wrong)
+    with pytest.raises(ValueError, match=r"a pair of features has two parts.*got 3"):
+        gate(g, (features(g),) * 3)
