@@ -376,7 +376,7 @@ FAULTS = {
     ),
     "dropped fence before pieces meet": Fault(
         PIECES,
-        "        __threadfence();  // after the barrier: for what all lanes wrote\n",
+        "        __threadfence();  // after the barrier, so that it covers the writes of all lanes\n",
         "",
         "the thread sanitizer",
         "thread",

@@ -362,7 +362,7 @@ FAULTS = {
     "none": Fault(PIECES, "place ^ width", "place ^ width", None),
     "dropped fence before pieces meet": Fault(
         PIECES,
-        "        __threadfence();  // after the barrier: for what all lanes wrote\n",
+        "        __threadfence();  // after the barrier, so that it covers the writes of all lanes\n",
         "",
         "the thread sanitizer",
         "thread",
