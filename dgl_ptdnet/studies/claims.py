@@ -16,9 +16,10 @@ def claim(words: str, cells: dict[str, bool]) -> str:
         return f"- {words}: {NONE}, not run yet.\n"
     failing = [name for name, holds in cells.items() if not holds]
     if not failing:
-        return f"- {words}: **holds** in all {len(cells)}.\n"
-    verdict = "does **not** hold" if len(failing) == len(cells) else "holds in part"
-    return f"- {words}: {verdict}, in {len(cells) - len(failing)} of {len(cells)}; not in {', '.join(failing)}.\n"
+        return f"- {words}: **true** in all {len(cells)}.\n"
+    if len(failing) == len(cells):
+        return f"- {words}: **false** in all {len(cells)} ({', '.join(failing)}).\n"
+    return f"- {words}: true in {len(cells) - len(failing)} of {len(cells)}; false in {', '.join(failing)}.\n"
 
 
 def claim_above(words: str, cells: dict[str, tuple[Runs, Runs]]) -> str:
@@ -44,7 +45,7 @@ def why(row: str, where: dict[str, Runs]) -> str:
         if len(runs) and len(none) < len(kept) and runs.figures[0].gate_same is not None:
             sees[at] = runs
     said = "; ".join(f"{layers} ({', '.join(places)})" for layers, places in shut.items())
-    said = f"\nWhy: {row} shuts {said}.\n" if said else ""
+    said = f"\n{row} shuts {said}.\n" if said else ""
     return said + why_by(row, {at: gap_of(runs) for at, runs in sees.items()})
 
 
@@ -65,9 +66,9 @@ def why_by(row: str, gaps: dict[str, float]) -> str:
     said = ""
     if blind := [f"{at} ({gap:+.3f})" for at, gap in gaps.items() if gap < TELLS]:
         said += (
-            f"\nWhy: gates of {row} do not tell edges between equal labels from others {', '.join(blind)}: their means "
+            f"\nGates of {row} do not tell edges between equal labels from others {', '.join(blind)}: their means "
             f"differ by less than {TELLS}. Gains and losses there are not due to denoising.\n"
         )
     if sees := [f"{at} ({gap:+.3f})" for at, gap in gaps.items() if gap >= TELLS]:
-        said += f"\nWhy: gates of {row} tell edges between equal labels from others {', '.join(sees)}.\n"
+        said += f"\nGates of {row} tell edges between equal labels from others {', '.join(sees)}.\n"
     return said

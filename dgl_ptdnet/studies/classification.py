@@ -88,7 +88,7 @@ def _late(found: list[SeedResult]) -> str:
     late = sum(figures.best_epoch >= 0.9 * figures.epochs for figures in found)
     if not late:
         return ""
-    return f"{late} of the {len(found)} runs are best in the last tenth of their epochs and would gain from more.\n\n"
+    return f"{late} of the {len(found)} runs are best in the last tenth of their epochs; more may help them.\n\n"
 
 
 def _gin_text(plan: Plan, records: Records) -> str:

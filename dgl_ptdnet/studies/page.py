@@ -157,9 +157,9 @@ def _searches(found: list[SearchRecord], history: str) -> str:
     earlier = f" Earlier searches and other choices: [{history}]({history})." if history else ""
     return (
         "\nSettings were searched by validation. The table has the number of trials for each method and backbone, "
-        "and in brackets the seeds of the best quarter; the others had one. Other data and depths use the nearest "
-        f"settings found, controls those of Basic.{earlier}\n\n"
-        + markdown(["", "trials (seeds)", "other numbers"], rows)
+        "and in brackets the number of seeds for the best quarter of the trials; the other trials had one seed. "
+        f"Other data and depths use the nearest settings found, controls those of Basic.{earlier}\n\n"
+        + markdown(["", "trials (seeds)", "exceptions"], rows)
     )
 
 

@@ -94,5 +94,5 @@ def text(plan: Plan, records: Records) -> str:
         "different labels",
     ]
     said = claim("The counts are the paper's", equal)
-    why = "Here each linked pair counts once, and self-loops do not; the paper counts lines of the published files.\n\n"
+    why = "\nHere each linked pair counts once, and self-loops do not; the paper counts lines of the files.\n\n"
     return said + why + markdown(head, lines)

@@ -31,9 +31,9 @@ def test_layers_that_keep_nothing_are_named(tmp_path):
 
 def test_claims_say_where_they_do_not_hold():
     assert "not run yet" in claim("x", {})
-    assert "**holds** in all 2" in claim("x", {"a": True, "b": True})
-    assert "in 1 of 2; not in b" in claim("x", {"a": True, "b": False})
-    assert "does **not** hold" in claim("x", {"a": False})
+    assert "**true** in all 2" in claim("x", {"a": True, "b": True})
+    assert "true in 1 of 2; false in b" in claim("x", {"a": True, "b": False})
+    assert "**false** in all 1" in claim("x", {"a": False})
 
 
 def test_a_row_above_another_is_tested(tmp_path):
@@ -45,6 +45,6 @@ def test_a_row_above_another_is_tested(tmp_path):
 
     low, high, noisy = runs("a", [0.5, 0.51, 0.52]), runs("b", [0.6, 0.61, 0.63]), runs("c", [0.1, 0.52, 0.95])
     none = Runs(Records(tmp_path), [])
-    assert claim_above("x", {"a": (high, low), "b": (noisy, low)}) == "- x: **holds** in all 2; with p < 0.05 in 1.\n"
-    assert claim_above("x", {"a": (low, high)}).endswith("in 0 of 1; not in a.\n")
+    assert claim_above("x", {"a": (high, low), "b": (noisy, low)}) == "- x: **true** in all 2; with p < 0.05 in 1.\n"
+    assert claim_above("x", {"a": (low, high)}).endswith("**false** in all 1 (a).\n")
     assert "not run yet" in claim_above("x", {"a": (low, none)})

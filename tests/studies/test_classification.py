@@ -36,7 +36,7 @@ def test_labels_that_are_not_the_papers_are_not_held_against_it(tmp_path):
             records.add(job, figures(test, val=test, edges_kept=(1, 1)))
     said = classification.text(Plan(), records)
     assert "reaches the paper's value for PTDNet (without PPI, whose labels differ): –" in said
-    assert "On PPI it is at least as good as Basic: **holds** in all 1" in said
+    assert "On PPI it is at least as good as Basic: **true** in all 1" in said
 
 
 @pytest.mark.parametrize("several", [False, True])
