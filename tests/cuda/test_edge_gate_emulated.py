@@ -13,7 +13,7 @@ import torch
 from emulation.apart import Fault, Outcome, outcomes_of_faults, run_apart
 from emulation.build import build
 from emulation.edge_gate import SLOPES, Case, Kernels
-from emulation.library import DTYPES, LaunchShape, bits_equal, edge_index
+from emulation.library import DTYPES, Draws, LaunchShape, bits_equal, edge_index
 from hypothesis import HealthCheck, given, settings, strategies as st
 from torch import Tensor
 
@@ -42,15 +42,8 @@ def make_case(
     seed: int = 0,
     **changes: object,
 ) -> Case:
-    random = torch.Generator().manual_seed(seed)
-    acc = torch.float64 if dtype == torch.float64 else torch.float32
-
-    def numbers(*size: int, dtype: torch.dtype = acc) -> Tensor:
-        return torch.randn(size, generator=random, dtype=torch.float64).to(dtype)
-
-    def ids(count: int) -> Tensor:
-        return torch.randint(0, max(count, 1), (edges,), generator=random)
-
+    draws = Draws(seed, edges, dtype)
+    numbers, ids = draws.numbers, draws.ids
     case = Case(
         ids(nodes[0]),
         ids(nodes[1]),

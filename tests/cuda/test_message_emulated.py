@@ -12,7 +12,7 @@ import pytest
 import torch
 from emulation.apart import Fault, Outcome, outcomes_of_faults, run_apart
 from emulation.build import build
-from emulation.library import DTYPES, LaunchShape, bits_equal
+from emulation.library import DTYPES, Draws, LaunchShape, bits_equal
 from emulation.message import OPERATORS, POWERS, MessageCase, MessageKernels
 from torch import Tensor
 
@@ -42,18 +42,11 @@ def make_case(
     z: str = "by head",
     **changes: object,
 ) -> MessageCase:
-    random = torch.Generator().manual_seed(seed)
-    acc = torch.float64 if dtype == torch.float64 else torch.float32
-
-    def numbers(*size: int, dtype: torch.dtype = acc) -> Tensor:
-        return torch.randn(size, generator=random, dtype=torch.float64).to(dtype)
-
-    def ids(count: int) -> Tensor:
-        return torch.randint(0, max(count, 1), (edges,), generator=random)
-
-    gates = torch.rand((edges, heads), generator=random, dtype=torch.float64).to(acc)
-    gates[torch.rand((edges, heads), generator=random) < 0.3] = 0  # exact zeros, and ones
-    gates[torch.rand((edges, heads), generator=random) < 0.2] = 1
+    draws = Draws(seed, edges, dtype)
+    numbers, ids = draws.numbers, draws.ids
+    gates = torch.rand((edges, heads), generator=draws.random, dtype=torch.float64).to(draws.acc)
+    gates[torch.rand((edges, heads), generator=draws.random) < 0.3] = 0  # exact zeros, and ones
+    gates[torch.rand((edges, heads), generator=draws.random) < 0.2] = 1
     case = MessageCase(
         src=ids(nodes[0]),
         dst=ids(nodes[1]),

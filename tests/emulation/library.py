@@ -37,6 +37,19 @@ def acc_dtype(rows: torch.dtype) -> torch.dtype:
     return torch.float64 if rows == torch.float64 else torch.float32
 
 
+class Draws:
+    """Random arguments for kernels, equal for equal seeds: numbers, by default in the accumulators' dtype, and ids."""
+
+    def __init__(self, seed: int, edges: int, rows: torch.dtype) -> None:
+        self.random, self.edges, self.acc = torch.Generator().manual_seed(seed), edges, acc_dtype(rows)
+
+    def numbers(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.randn(size, generator=self.random, dtype=torch.float64).to(dtype or self.acc)
+
+    def ids(self, count: int) -> Tensor:
+        return torch.randint(0, max(count, 1), (self.edges,), generator=self.random)
+
+
 def unwritten(*size: int, dtype: torch.dtype) -> Tensor:
     """Results, so that a number nobody writes is seen."""
     return torch.full(size, float("nan") if dtype.is_floating_point else -7, dtype=dtype)
